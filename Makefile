@@ -1,0 +1,52 @@
+# Everything a developer or an operator types. `make help` lists it.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+export UV_PYTHON_DOWNLOADS := never
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+
+.PHONY: help setup run check fix test test-all unit lock
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.runtime ## Make .venv with the tiergate command
+
+$(UV):
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.11,<0.14"
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(UV)
+	$(UV) pip install --quiet --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	$(UV) pip install --quiet --require-hashes -r requirements-dev.lock
+	@touch $@
+
+run: $(VENV)/.runtime ## Start the gateway with an embedded Valkey and two demo providers, and print what to try
+	@exec $(BIN)/tiergate demo
+
+check: $(VENV)/.dev ## Format, lint, types, layers
+	$(BIN)/ruff format --check gateway tests
+	$(BIN)/ruff check gateway tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: $(VENV)/.dev ## Let ruff mend what it can
+	$(BIN)/ruff format gateway tests
+	$(BIN)/ruff check --fix gateway tests
+
+unit: $(VENV)/.dev ## The unit tests alone
+	$(BIN)/pytest -q tests/unit
+
+test: $(VENV)/.dev ## All tests that a fresh machine can run
+	$(BIN)/pytest -q -n 2 --dist loadfile
+
+lock: $(UV) ## Pin the newest versions that pyproject.toml allows
+	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build -o requirements.lock
+	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build --group dev -o requirements-dev.lock

@@ -1,0 +1,1 @@
+"""Composition root: a configuration becomes a running gateway; the only room that constructs things."""

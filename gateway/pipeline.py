@@ -1,0 +1,1 @@
+"""The corridor: one request, top to bottom."""

@@ -1,0 +1,181 @@
+"""The admission core's values: what a candidate would charge, what was granted or refused, how a lease ends.
+
+A *bucket* is one limit's counter in one scope; a *charge* is what one candidate would take from a bucket; a *row* is one
+candidate: the deployment, the tier it would be served at and its charges. The scripts know rows and buckets only; what a
+limit means stays here. Times are Unix milliseconds of the store, costs are units (requests, tokens or slots).
+Pure.
+"""
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+from gateway.policy.catalogue import Tier
+
+
+class Dimension(StrEnum):
+    """What a bucket counts; the field's name inside a scope's hash."""
+
+    RPM = "rpm"
+    TPM = "tpm"
+    TPM_IN = "tpm_in"
+    TPM_OUT = "tpm_out"
+    RPD = "rpd"
+    CONCURRENCY = "conc"
+
+
+class Unit(IntEnum):
+    """Which of a request's figures a charge takes; an index into `Estimate` and `Actual`."""
+
+    REQUEST = 0
+    INPUT = 1
+    OUTPUT = 2
+    TOTAL = 3
+    SLOT = 4
+
+
+class Kind(IntEnum):
+    """How a bucket gives back: by leaking, at the end of its UTC day, or only when its holder ends."""
+
+    RATE = 0
+    CALENDAR = 1
+    HELD = 2
+
+
+class Reach(IntEnum):
+    """How long a hold lasts: the whole request (key, org), one model (×model, model), or one deployment."""
+
+    REQUEST = 0
+    MODEL = 1
+    DEPLOYMENT = 2
+
+
+class Charge(msgspec.Struct, frozen=True, array_like=True):
+    """What a candidate takes from one bucket.
+
+    `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`). A RATE bucket
+    holds `capacity` (B) and leaks `rate` (L) a `period_ms` (P); CALENDAR empties at the end of each period of the epoch; HELD
+    has no rate. `limit` is the figure that the operator wrote and that headers show. `ends_walk` marks a limit of the caller's
+    own that no other candidate may be tried past.
+    """
+
+    scope: str
+    dimension: Dimension
+    kind: Kind
+    unit: Unit
+    reach: Reach
+    capacity: int
+    rate: int
+    period_ms: int
+    limit: int
+    tenant: bool
+    ends_walk: bool
+
+
+class Estimate(msgspec.Struct, frozen=True, array_like=True):
+    """What a request is held to cost, indexed by `Unit`."""
+
+    request: int
+    input: int
+    output: int
+    total: int
+    slot: int = 1
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One candidate: charge these buckets and this deployment serves the request at this tier."""
+
+    deployment: str
+    model: str
+    tier: Tier
+    charges: tuple[Charge, ...]
+    estimate: Estimate
+
+
+class Acquire(msgspec.Struct, frozen=True):
+    """Test `rows` in order at one instant and commit the first that fits. `opened` is the ledger's `open` event."""
+
+    id: str
+    rows: tuple[Row, ...]
+    ttl_ms: int
+    opened: bytes
+
+
+class Switch(msgspec.Struct, frozen=True):
+    """End a lease's attempt and, at the same instant, try `rows` for it. `capacity` says that the end was one of capacity."""
+
+    id: str
+    capacity: bool
+    rows: tuple[Row, ...]
+    ttl_ms: int
+
+
+class Settle(msgspec.Struct, frozen=True):
+    """End a lease: post what was really used. `capacity` as in `Switch`. `closed` is the ledger's `close` event."""
+
+    id: str
+    capacity: bool
+    actual: Estimate
+    closed: bytes
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """A lease that is still at work: what it has used so far (`request` is 1 once there was content)."""
+
+    id: str
+    so_far: Estimate
+
+
+class Level(msgspec.Struct, frozen=True):
+    """A bucket after the decision: `level` is used or leaking (units, rounded up), `held` is reserved, `reset_ms` until empty."""
+
+    charge: Charge
+    level: int
+    held: int
+    reset_ms: int
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why one row did not fit: the first violated charge in order, tenant charges first.
+
+    `wait_ms` is when the row would fit if nothing else happened (the longest over its violated charges), None if only another
+    request's end can tell. `never` marks a cost above the whole bucket.
+    """
+
+    row: int
+    charge: Charge
+    wait_ms: int | None
+    never: bool
+
+
+class Granted(msgspec.Struct, frozen=True):
+    """The row that was committed, at `now_ms`."""
+
+    row: int
+    now_ms: int
+    levels: tuple[Level, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """No row fitted; nothing was written. `refusals` has one entry for each row that was tested; `levels` are the last one's."""
+
+    now_ms: int
+    refusals: tuple[Refusal, ...]
+    levels: tuple[Level, ...]
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """This lease's life is over already: its id was settled or expired before."""
+
+    now_ms: int
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """What an end did: `first` is False when the lease had ended before and nothing, or only a difference, was posted."""
+
+    now_ms: int
+    first: bool
+
+
+Verdict = Granted | Refused | Spent

@@ -1,0 +1,231 @@
+"""What the configuration means to a request: models, deployments, keys and their rights, as frozen values.
+
+`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Durations are seconds, prices nano-USD a token.
+Pure.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from gateway.wire.request import Endpoint
+
+
+class Tier(StrEnum):
+    """The canonical service tiers. `OVER_LIMIT` is answered, never requested."""
+
+    PRIORITY = "priority"
+    DEFAULT = "default"
+    NO_LIMIT = "no-limit"
+    OVER_LIMIT = "over-limit"
+    FLEX = "flex"
+
+
+class Secret:
+    """A string that never shows: not in `repr`, not in a log, not in an error. `reveal()` is the one way to it."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the secret itself."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit."""
+
+    rpm: int | None = None
+    tpm: int | None = None
+    tpm_in: int | None = None
+    tpm_out: int | None = None
+    rpd: int | None = None
+    concurrency: int | None = None
+    burst_ratio: float = 1.0
+    strict: bool = False
+
+
+NO_LIMITS = Limits()
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """The timers of one upstream exchange, in seconds. Comments never count as progress."""
+
+    connect_s: float = 3.0
+    pool_s: float = 0.25
+    write_s: float = 10.0
+    first_content_s: float = 30.0
+    idle_s: float = 60.0
+    client_stall_s: float = 30.0
+    total_s: float = 900.0
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What the org is charged, in nano-USD a token. `cached_input` is the part of the input that was cached."""
+
+    input: int
+    output: int
+    cached_input: int | None = None
+
+
+class Quirks(msgspec.Struct, frozen=True, kw_only=True):
+    """How a provider differs from the dialect that it speaks."""
+
+    fail_fast: bool = False
+    stream_options: bool = True
+    max_tokens_field: str | None = None
+    """The name this provider wants for the output bound; None sends the name that the client wrote."""
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """One account at one provider. `base_url` has no trailing slash; the credential is bound to it."""
+
+    name: str
+    dialect: str
+    base_url: str
+    api_key: Secret
+    tiers: Mapping[Tier, str] = {}
+    endpoints: frozenset[Endpoint] = frozenset({Endpoint.CHAT})
+    headers: Mapping[str, str] = {}
+    quirks: Quirks = Quirks()
+    forward_unknown_fields: bool = True
+    allow_store: bool = False
+    transport: str = "http1"
+    ca_file: str | None = None
+    proxy: str | None = None
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling."""
+
+    id: str
+    provider: Provider
+    upstream_model: str
+    max_concurrency: int | None = None
+    weight: float = 1.0
+    order: int = 1
+    limits: Limits = NO_LIMITS
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model can do; a request that needs more is refused or sent to another deployment."""
+
+    tools: bool = True
+    vision: bool = True
+    logprobs: bool = True
+    max_logprobs: int = 20
+    regex: bool = False
+    suffix: bool = True
+    echo: bool = True
+    stop: int = 16
+    ignore_eos: bool = False
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A public model: what clients name, and the deployments that serve it."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    max_n: int | None = None
+    tiers: frozenset[Tier] = frozenset(Tier)
+    deployments: tuple[Deployment, ...] = ()
+    price: Price | None = None
+    fallbacks: tuple[str, ...] = ()
+    timeouts: Timeouts = Timeouts()
+    limits: Limits = NO_LIMITS
+    capabilities: Capabilities = Capabilities()
+
+
+class Guards(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of a tier that spends no rate credits: flex, and service over the limit."""
+
+    rpm: int | None = None
+    tpm: int | None = None
+    concurrency: int | None = None
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """One virtual key with its plan applied: the rights and limits of its bearer.
+
+    `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
+    `over_limit` None means that `auto` never serves over the limit. `expires_at_s` is Unix time.
+    """
+
+    id: str
+    name: str
+    org: str
+    project: str | None = None
+    projects: frozenset[str] | None = None
+    project_tiers: Mapping[str, Tier] = {}
+    plan: str
+    limits: Limits = NO_LIMITS
+    per_model: Mapping[str, Limits] = {}
+    concurrency_per_model: int | None = None
+    tiers: frozenset[Tier] = frozenset({Tier.DEFAULT})
+    default_tier: str | None = None
+    auto: str = "overflow"
+    flex: Guards | None = None
+    over_limit: Guards | None = None
+    allow_no_limit: bool = False
+    reject_unsupported_tier: bool = False
+    models: tuple[str, ...] = ("*",)
+    providers: tuple[str, ...] = ("*",)
+    max_n: int | None = None
+    max_prompts: int = 32
+    expires_at_s: float | None = None
+    ips: tuple[str, ...] = ()
+
+
+class Org(msgspec.Struct, frozen=True, kw_only=True):
+    """What all keys of an organisation share."""
+
+    name: str
+    limits: Limits = NO_LIMITS
+    per_model: Mapping[str, Limits] = {}
+
+
+class TierTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tier costs and which share of a deployment it may fill. `headroom` 1.0 is all of it."""
+
+    price: float = 1.0
+    headroom: float = 1.0
+
+
+class Fallback(msgspec.Struct, frozen=True, kw_only=True):
+    """Which ends of one model's providers lead to the next model, and how far the walk goes."""
+
+    on: frozenset[str] = frozenset({"capacity", "unavailable"})
+    max_models: int = 4
+    max_attempts: int = 6
+
+
+class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
+    """One snapshot of the configuration as requests see it. `names` maps every public name and alias to its model."""
+
+    models: Mapping[str, Model]
+    names: Mapping[str, Model]
+    orgs: Mapping[str, Org]
+    keys: Mapping[bytes, Key]
+    """By digest, see `gateway.policy.credentials`."""
+    tiers: Mapping[Tier, TierTerms]
+    fallback: Fallback
+    hide_providers: bool = False

@@ -1,0 +1,112 @@
+"""The canonical record of one request: filled along the corridor, projected once on access line, metrics and ledger.
+
+Times named `_s` are seconds of the monotonic clock unless they say `unix`. Nothing of a prompt, an answer or a secret enters it.
+Pure.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from gateway.wire.usage import Usage
+
+
+class Outcome(StrEnum):
+    """How a request ended. `REJECTED` never opened a lease and has no ledger row; `ABANDONED` is written by expiry alone."""
+
+    OK = "ok"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    ABANDONED = "abandoned"
+    UPSTREAM_ERROR = "upstream_error"
+    CLIENT_ERROR = "client_error"
+    TIMEOUT = "timeout"
+    REJECTED = "rejected"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate that was tried, or refused before it was tried (`sent` False, status 429).
+
+    `outcome` is `ok`, a `Fault`, or `refused`; `status` is the upstream's, 0 when it gave none.
+    """
+
+    model: str
+    provider: str
+    status: int
+    outcome: str
+    sent: bool
+    duration_ms: int = 0
+
+
+class Record(msgspec.Struct, kw_only=True):
+    """The one mutable value of a request. Every other room reads it."""
+
+    request_id: str
+    route: str
+    started_s: float
+    started_unix_ms: int
+    client_request_id: str | None = None
+    key_id: str | None = None
+    key_name: str | None = None
+    org: str | None = None
+    project: str | None = None
+    model_requested: str | None = None
+    models_requested: tuple[str, ...] = ()
+    model_served: str | None = None
+    provider: str | None = None
+    deployment: str | None = None
+    tier_requested: str | None = None
+    tier_served: str | None = None
+    stream: bool = False
+    opened: bool = False
+    admitted_unix_ms: int | None = None
+    settled_unix_ms: int | None = None
+    attempts: list[Attempt] = []
+    outcome: Outcome = Outcome.REJECTED
+    status: int = 0
+    error_code: str | None = None
+    usage: Usage = Usage()
+    estimated: bool = False
+    cost_nano_usd: int | None = None
+    queued_ms: int = 0
+    ttft_s: float | None = None
+    ended_s: float | None = None
+    bytes_sent: int = 0
+
+
+class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """The ledger's `open` event, written with the grant."""
+
+    request_id: str
+    started_unix_ms: int
+    key: str
+    key_id: str
+    org: str
+    project: str | None
+    model_requested: str | None
+    tier_requested: str | None
+    route: str
+    stream: bool
+    client_request_id: str | None
+
+
+class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """The ledger's `close` event, written with the settlement. It repeats the opening, so that either alone makes a row."""
+
+    opened: Opened
+    outcome: str
+    status: int
+    error_code: str | None
+    model_served: str | None
+    provider: str | None
+    tier_served: str | None
+    attempts: tuple[Attempt, ...]
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cost_nano_usd: int | None
+    estimated: bool
+    queued_ms: int
+    ttft_ms: int | None
+    duration_ms: int

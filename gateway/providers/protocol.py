@@ -1,0 +1,102 @@
+"""What a wire dialect does: make the call, read the answer, name the failure. One file a dialect, no IO, no retries.
+
+A dialect is stateless; what a stream needs to remember lives in the `StreamReader` that it makes for each. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from gateway.errors import Failed
+from gateway.policy.catalogue import Deployment, Price, Tier
+from gateway.wire.request import Endpoint, InferenceRequest
+from gateway.wire.usage import Usage
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP request to an upstream: always POST, always JSON. `headers` are complete but for host and content-length."""
+
+    path: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+    dropped: tuple[str, ...] = ()
+    """Fields of the client's that this provider does not get; reported in `x-gateway-dropped-params`."""
+
+
+class Edits(msgspec.Struct, frozen=True, kw_only=True):
+    """What the gateway changes in an answer, and nothing else (decision 33).
+
+    `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
+    none or changes its own. `show_usage` lets a stream's usage through. `price` and `multiplier` make `usage.estimated_cost`, see
+    `gateway.policy.pricing.cost_nano_usd`; without a price there is none.
+    """
+
+    endpoint: Endpoint
+    model: str
+    tier: str | None
+    id: str
+    show_usage: bool
+    price: Price | None = None
+    multiplier: float = 1.0
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete answer as the client gets it. `usage` None: the upstream gave none. `tier` is the upstream's own word."""
+
+    body: bytes
+    usage: Usage | None
+    tier: str | None
+    output_bytes: int
+    """UTF-8 bytes of the text that was produced: what an estimate of the output goes by when there is no usage."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What one piece of a stream led to.
+
+    `out` are the bytes for the client, withheld so far or just read. `committed` is True from the first content on (decision 18).
+    `failed` ends the stream: before the commit point the walk goes on, after it the client gets an error event.
+    """
+
+    out: bytes = b""
+    committed: bool = False
+    failed: Failed | None = None
+
+
+class StreamReader(Protocol):
+    """One stream on its way through: frames seen, edits spliced in, everything else as it came."""
+
+    usage: Usage | None
+    """The last usage that the upstream reported."""
+    tier: str | None
+    finished: bool
+    """A proper end was seen: a finish reason for every choice, or `[DONE]` after content."""
+    output_bytes: int
+
+    def feed(self, piece: bytes) -> Step:
+        """Take bytes as they were read."""
+        ...
+
+    def end(self) -> Step:
+        """Take the end of the body; `out` closes the stream (with `[DONE]` exactly once) or `failed` says what is missing."""
+        ...
+
+
+class Dialect(Protocol):
+    """How to speak to one kind of upstream."""
+
+    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
+        """Return the call; `last` is False while another candidate remains (then `fail_fast` goes along where understood)."""
+        ...
+
+    def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
+        """Read a complete 2xx body."""
+        ...
+
+    def reader(self, edits: Edits) -> StreamReader:
+        """Return a fresh reader for one stream."""
+        ...
+
+    def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> Failed:
+        """Name what a status other than 2xx means (wire contract, 6.4); header names are in lower case."""
+        ...
