@@ -81,6 +81,10 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True):
     total: int
     slot: int = 1
 
+    def of(self, unit: Unit) -> int:
+        """Return the figure that charges of this unit take."""
+        return (self.request, self.input, self.output, self.total, self.slot)[unit]
+
 
 class Row(msgspec.Struct, frozen=True):
     """One candidate: charge these buckets and this deployment serves the request at this tier."""

@@ -1,0 +1,90 @@
+"""Which buckets a candidate is charged to: six scopes, the tier's exemptions and the deployment's room.
+
+Limits of key and org are the caller's own; those of model and deployment are capacity and hold for every tier. Pure.
+"""
+
+from math import floor
+
+import msgspec
+
+from gateway.policy.admission import Charge, Reach
+from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
+from gateway.policy.limits import charges
+from gateway.policy.tiers import SPENDS_NO_RATES
+
+
+class Tenant(msgspec.Struct, frozen=True):
+    """Who is charged: a key and what it shares with its organisation."""
+
+    key: Key
+    org: Org
+
+
+class Target(msgspec.Struct, frozen=True):
+    """Where a request could go: one deployment of one model, at one tier."""
+
+    model: Model
+    deployment: Deployment
+    tier: Tier
+
+
+def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_past_rates: bool) -> tuple[Charge, ...]:
+    """Return the charges of one candidate, the caller's own limits first.
+
+    `walks_past_rates`: another candidate may be tried where a rate of the caller's own refuses this one (the next one is service over
+    the limit, or `rate_limit` is in `fallback.on`). The caller's concurrency always ends the walk, `rate_limit` aside.
+    """
+    found: list[Charge] = []
+    for scope, limits, reach in _tenant_limits(tenant, target):
+        rates, held = _split(limits)
+        if target.tier not in SPENDS_NO_RATES:
+            found += charges(scope, rates, reach=reach, tenant=True, ends_walk=not walks_past_rates)
+        found += charges(scope, held, reach=reach, tenant=True, ends_walk=True)
+    found += _guards(tenant.key, target.tier)
+    found += charges(f"m:{target.model.name}", target.model.limits, reach=Reach.MODEL, tenant=False, ends_walk=False)
+    room = msgspec.structs.replace(target.deployment.limits, concurrency=ceiling(target.deployment, terms))
+    found += charges(f"d:{target.deployment.id}", room, reach=Reach.DEPLOYMENT, tenant=False, ends_walk=False)
+    return tuple(found)
+
+
+def ceiling(deployment: Deployment, terms: TierTerms) -> int | None:
+    """Return how many requests may run on the deployment when one of this tier starts; never 0, or the tier would starve."""
+    own = deployment.limits.concurrency
+    room = deployment.max_concurrency if own is None else min(own, deployment.max_concurrency or own)
+    return None if room is None else max(1, floor(room * terms.headroom))
+
+
+def _tenant_limits(tenant: Tenant, target: Target) -> tuple[tuple[str, Limits, Reach], ...]:
+    key, org, model = tenant.key, tenant.org, target.model.name
+    key_on_model = key.per_model.get(model, NO_LIMITS)
+    if key.concurrency_per_model is not None and key_on_model.concurrency is None:
+        key_on_model = msgspec.structs.replace(key_on_model, concurrency=key.concurrency_per_model)
+    return (
+        (f"k:{key.id}", key.limits, Reach.REQUEST),
+        (f"km:{key.id}:{model}", key_on_model, Reach.MODEL),
+        (f"o:{org.name}", org.limits, Reach.REQUEST),
+        (f"om:{org.name}:{model}", org.per_model.get(model, NO_LIMITS), Reach.MODEL),
+    )
+
+
+def _split(limits: Limits) -> tuple[Limits, Limits]:
+    return (
+        msgspec.structs.replace(limits, concurrency=None),
+        msgspec.structs.replace(NO_LIMITS, concurrency=limits.concurrency),
+    )
+
+
+def _guards(key: Key, tier: Tier) -> tuple[Charge, ...]:
+    """Return the bounds of the tiers that spend no rate credits; over-limit's let the walk go on, as its rates did."""
+    if tier is Tier.FLEX:
+        return _guard(f"kf:{key.id}", key.flex, ends_walk=True)
+    if tier is Tier.OVER_LIMIT:
+        return _guard(f"kx:{key.id}", key.over_limit, ends_walk=False)
+    return ()
+
+
+def _guard(scope: str, guards: Guards | None, *, ends_walk: bool) -> tuple[Charge, ...]:
+    if guards is None:
+        return ()
+    limits = Limits(rpm=guards.rpm, tpm=guards.tpm, concurrency=guards.concurrency)
+    return charges(scope, limits, reach=Reach.REQUEST, tenant=True, ends_walk=ends_walk)

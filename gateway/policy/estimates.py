@@ -1,0 +1,36 @@
+"""What a request is held to cost before anybody knows. Tokens.
+
+The hold must be high enough that running streams cannot overrun a limit together, and low enough that one request without
+`max_tokens` does not lock its key. Pure.
+"""
+
+from gateway.policy.admission import Charge, Estimate, Unit
+from gateway.policy.catalogue import Model
+from gateway.wire.request import InferenceRequest
+
+LONGEST_HOLD_TOKENS = 8_192
+"""No output is held for more: a `max_tokens` of a million would empty a minute's bucket for an answer of a hundred."""
+
+SHARE_OF_BUCKET = 8
+"""Without `max_tokens` and without history, one request holds an eighth of the smallest token bucket at the most."""
+
+FEWEST_TOKENS = 256
+"""The least that is held for an unbounded answer: shorter guesses would let a burst overrun the bucket."""
+
+
+def estimate(request: InferenceRequest, model: Model, smallest_bucket_tokens: int | None) -> Estimate:
+    """Return what to hold for `request` on `model`; `smallest_bucket_tokens` is the tightest bucket that its output is charged to."""
+    ceiling = min(model.max_output_tokens or LONGEST_HOLD_TOKENS, LONGEST_HOLD_TOKENS)
+    if request.max_tokens is not None:
+        output = min(request.max_tokens, ceiling)
+    elif smallest_bucket_tokens is not None:
+        output = min(ceiling, max(FEWEST_TOKENS, smallest_bucket_tokens // SHARE_OF_BUCKET))
+    else:
+        output = ceiling
+    output *= request.n * request.prompts
+    return Estimate(1, request.prompt_tokens, output, request.prompt_tokens + output)
+
+
+def smallest_bucket_tokens(charges: tuple[Charge, ...]) -> int | None:
+    """Return the smallest capacity among the buckets that output is charged to, None without any."""
+    return min((charge.capacity for charge in charges if charge.unit in (Unit.OUTPUT, Unit.TOTAL)), default=None)

@@ -1,0 +1,119 @@
+"""Service tiers: what a client's word means for its key, what a model makes of it, and which tier an answer names.
+
+The law is the wire contract's state table (2.2, 2.3). Classes rank priority over default and no-limit over over-limit over flex.
+Pure.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.errors import FieldError, InvalidValue, Unprocessable
+from gateway.policy.catalogue import Key, Model, Tier, TierTerms
+from gateway.wire.request import Endpoint
+
+WORDS: Mapping[str, Tier] = {
+    "priority": Tier.PRIORITY,
+    "fast": Tier.PRIORITY,
+    "performance": Tier.PRIORITY,
+    "default": Tier.DEFAULT,
+    "standard": Tier.DEFAULT,
+    "standard_only": Tier.DEFAULT,
+    "on_demand": Tier.DEFAULT,
+    "scale": Tier.DEFAULT,
+    "flex": Tier.FLEX,
+    "no-limit": Tier.NO_LIMIT,
+}
+"""What clients of the published contracts write for the tiers that can be asked for."""
+
+RANK: Mapping[Tier, int] = {Tier.PRIORITY: 3, Tier.DEFAULT: 2, Tier.NO_LIMIT: 2, Tier.OVER_LIMIT: 1, Tier.FLEX: 0}
+
+SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT, Tier.FLEX})
+"""Tiers that neither consult nor charge the RPM, TPM and RPD of key and org; concurrency and guards always hold."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a request asks for once its key has been heard.
+
+    `overflow` allows service over the limit when rates refuse. `named` tells a tier that the client wrote from one that `auto` or
+    a default led to: the first is refused where the key has no right to it, the second never is.
+    """
+
+    tier: Tier
+    overflow: bool = False
+    named: bool = False
+
+
+class Echo(msgspec.Struct, frozen=True):
+    """The tier that an answer names and is billed at."""
+
+    tier: Tier
+    multiplier: float
+
+
+def wish(word: str | None, key: Key, endpoint: Endpoint) -> Wish:
+    """Return what `word` means for this key. Raises `InvalidValue` (400) and `Unprocessable` (422), param `service_tier`."""
+    if word is None:
+        word = key.default_tier or ("auto" if endpoint is Endpoint.CHAT else "default")
+        return _unnamed(word, key)
+    if word == "auto":
+        return _unnamed(word, key)
+    if word == Tier.OVER_LIMIT:
+        raise InvalidValue("service_tier 'over-limit' names a tier of answers; ask for 'auto' to be served over the limit", param="service_tier")
+    tier = WORDS.get(word)
+    if tier is None:
+        known = "'auto', 'default', 'priority', 'flex' or 'no-limit'"
+        raise Unprocessable((FieldError(("body", "service_tier"), f"Input should be {known}", "enum"),))
+    if not _entitled(tier, key):
+        raise InvalidValue(f"The service tier '{tier}' is not allowed for this key", param="service_tier")
+    return Wish(tier, named=True)
+
+
+def _unnamed(word: str, key: Key) -> Wish:
+    overflow = key.over_limit is not None
+    if word != "auto":
+        tier = WORDS[word]
+    elif key.auto == "priority":
+        tier = Tier.PRIORITY
+    elif key.auto == "project" and key.project is not None and key.project in key.project_tiers:
+        tier = key.project_tiers[key.project]
+    else:
+        return Wish(Tier.DEFAULT, overflow=overflow)
+    return Wish(tier if _entitled(tier, key) else Tier.DEFAULT)
+
+
+def _entitled(tier: Tier, key: Key) -> bool:
+    return key.allow_no_limit if tier is Tier.NO_LIMIT else tier in key.tiers
+
+
+def served(wanted: Wish, model: Model, key: Key) -> tuple[Tier, ...]:
+    """Return the tiers at which `model` would serve this wish, the preferred one first.
+
+    A model without the tier serves default, and a downgraded flex pays like any default. Raises `InvalidValue` for keys
+    that want to be refused instead.
+    """
+    tier = wanted.tier
+    if tier is not Tier.DEFAULT and tier not in model.tiers:
+        if wanted.named and key.reject_unsupported_tier:
+            raise InvalidValue(f"The model '{model.name}' does not offer the service tier '{tier}'", param="service_tier")
+        tier = Tier.DEFAULT
+    if wanted.overflow and tier is Tier.DEFAULT and Tier.OVER_LIMIT in model.tiers:
+        return (tier, Tier.OVER_LIMIT)
+    return (tier,)
+
+
+def echoes(tier: Tier, provider_tiers: Mapping[Tier, str], terms: Mapping[Tier, TierTerms]) -> dict[str, Echo]:
+    """Return what an upstream's own word for the tier changes: lower tiers than `tier`, by the provider's words.
+
+    Empty when the provider was sent no tier: then its word does not count. A higher tier is never echoed, nor billed.
+    """
+    if tier not in provider_tiers:
+        return {}
+    lower = (found for found in provider_tiers if RANK[found] < RANK[tier])
+    return {provider_tiers[found]: Echo(found, multiplier(found, terms)) for found in lower}
+
+
+def multiplier(tier: Tier, terms: Mapping[Tier, TierTerms]) -> float:
+    """Return what the tier makes of a model's price."""
+    found = terms.get(tier)
+    return 1.0 if found is None else found.price

@@ -1,0 +1,135 @@
+"""What a client is told when no candidate served it, and what the books call the end. Milliseconds.
+
+Three causes must stay apart: a limit of the caller's own (429 `rate_limit_exceeded`), a busy model (429 `engine_overloaded`,
+`flex_no_capacity`) and a provider at fault (502, 504). Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from gateway.errors import (
+    EngineOverloaded,
+    Failed,
+    Fault,
+    FlexNoCapacity,
+    GatewayError,
+    RateLimited,
+    UpstreamBadResponse,
+    UpstreamCredential,
+    UpstreamRejected,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
+from gateway.policy.admission import Dimension, Level, Refusal, Row, Unit
+from gateway.policy.catalogue import Tier
+from gateway.policy.record import Outcome
+
+BUSY_WAIT_MS = 1_000
+"""What a busy model suggests where nothing better is known: only another request's end makes room."""
+
+FAULT_TEXT = "The model's provider could not be reached or failed; try again"
+
+TIMEOUTS = frozenset({Fault.TIMEOUT, Fault.UPSTREAM_TIMEOUT})
+BAD_ANSWERS = frozenset({Fault.PROTOCOL, Fault.BAD_ANSWER})
+OUR_ACCOUNT = frozenset({Fault.CREDENTIAL, Fault.BILLING})
+
+
+def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
+    """Return what a request hears that no row admitted.
+
+    A limit of the caller's own is the cause where it ended the walk, or where every service within the limits was refused by one:
+    service over the limit that found no room does not change the cause.
+    """
+    last = refusals[-1]
+    if last.charge.tenant and last.charge.ends_walk:
+        return rate_limited(rows[last.row], last)
+    within = [refusal for refusal in refusals if rows[refusal.row].tier is not Tier.OVER_LIMIT] or list(refusals)
+    own = [refusal for refusal in within if refusal.charge.tenant]
+    if len(own) == len(within):
+        soonest = min(own, key=lambda refusal: (refusal.never, refusal.wait_ms is None, refusal.wait_ms or 0))
+        return rate_limited(rows[soonest.row], soonest)
+    waits = [refusal.wait_ms for refusal in refusals if refusal.wait_ms is not None and not refusal.charge.tenant]
+    return busy(rows[last.row].tier, min(waits, default=BUSY_WAIT_MS))
+
+
+def busy(tier: Tier, wait_ms: int | None) -> GatewayError:
+    """Return the words for a model without room."""
+    wait_ms = BUSY_WAIT_MS if wait_ms is None else wait_ms
+    return FlexNoCapacity(retry_after_ms=wait_ms) if tier is Tier.FLEX else EngineOverloaded(retry_after_ms=wait_ms)
+
+
+NAMES: Mapping[Dimension, str] = {
+    Dimension.RPM: "requests per minute (RPM)",
+    Dimension.RPD: "requests per day (RPD)",
+    Dimension.TPM: "tokens per minute (TPM)",
+    Dimension.TPM_IN: "input tokens per minute (TPM)",
+    Dimension.TPM_OUT: "output tokens per minute (TPM)",
+    Dimension.CONCURRENCY: "concurrent requests",
+}
+
+
+def rate_limited(row: Row, refusal: Refusal) -> RateLimited:
+    """Return the refusal by a limit of the caller's own, naming the limit and never another caller's use of it."""
+    charge = refusal.charge
+    name = NAMES[charge.dimension]
+    dimension = "requests" if charge.unit in (Unit.REQUEST, Unit.SLOT) else "tokens"
+    if refusal.never:
+        text = f"Request too large for {row.model} on {name}: limit {charge.limit}, requested {row.estimate.of(charge.unit)}"
+        return RateLimited(text, dimension=dimension, never=True)
+    if charge.dimension is Dimension.CONCURRENCY:
+        text = f"Rate limited: {charge.limit} {name} are running already"
+        return RateLimited(text, dimension=dimension, retry_after_ms=BUSY_WAIT_MS)
+    text = f"Rate limit reached for {row.model} on {name}: limit {charge.limit}"
+    return RateLimited(text, dimension=dimension, retry_after_ms=refusal.wait_ms or BUSY_WAIT_MS)
+
+
+def exhausted(failed: Failed, tier: Tier, hints_ms: Sequence[int]) -> GatewayError:
+    """Return what a request hears whose last contacted provider failed; `hints_ms` are the waits that providers asked for."""
+    fault = failed.fault
+    if fault is Fault.REJECTED:
+        return UpstreamRejected(failed)
+    if fault in (Fault.BUSY, Fault.ACCOUNT_RATE):
+        return busy(tier, min(hints_ms, default=None))
+    if fault in TIMEOUTS:
+        return UpstreamTimeout("The model's provider did not answer in time")
+    if fault in BAD_ANSWERS:
+        return UpstreamBadResponse("The model's provider sent an answer that is none")
+    if fault in OUR_ACCOUNT:
+        return UpstreamCredential("The gateway's account at the model's provider was refused")
+    return UpstreamUnavailable(FAULT_TEXT)
+
+
+def outcome(error: GatewayError) -> Outcome:
+    """Return the ledger's word for a request that was opened and ended in `error`."""
+    if isinstance(error, UpstreamRejected):
+        return Outcome.CLIENT_ERROR
+    return Outcome.TIMEOUT if isinstance(error, UpstreamTimeout) else Outcome.UPSTREAM_ERROR
+
+
+def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
+    """Return OpenAI's six rate headers for the tightest of the caller's own limits; a kind without a limit has none."""
+    found: list[tuple[bytes, bytes]] = []
+    for kind, dimensions in ((b"requests", (Dimension.RPM,)), (b"tokens", (Dimension.TPM, Dimension.TPM_IN, Dimension.TPM_OUT))):
+        own = [level for level in levels if level.charge.tenant and level.charge.dimension in dimensions]
+        if not own:
+            continue
+        tightest = min(own, key=remaining_units)
+        found.append((b"x-ratelimit-limit-" + kind, b"%d" % tightest.charge.limit))
+        found.append((b"x-ratelimit-remaining-" + kind, b"%d" % remaining_units(tightest)))
+        found.append((b"x-ratelimit-reset-" + kind, duration(tightest.reset_ms)))
+    return found
+
+
+def remaining_units(level: Level) -> int:
+    """Return what the bucket would still take."""
+    return max(0, level.charge.capacity - level.level - level.held)
+
+
+def duration(milliseconds: int) -> bytes:
+    """Return a duration as Go writes it and as these headers carry it: `12ms`, `1s`, `6m0s`, `1h0m0s`."""
+    if milliseconds < 1000:
+        return b"%dms" % milliseconds
+    minutes, seconds = divmod(-(-milliseconds // 1000), 60)
+    if not minutes:
+        return b"%ds" % seconds
+    hours, minutes = divmod(minutes, 60)
+    return b"%dh%dm%ds" % (hours, minutes, seconds) if hours else b"%dm%ds" % (minutes, seconds)
