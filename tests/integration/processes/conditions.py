@@ -1,0 +1,38 @@
+"""Waiting for a condition of another process, with a deadline and no guess."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def alive(pid: int) -> bool:
+    """A process exists and is no zombie that merely waits to be reaped."""
+    try:
+        os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat")
+        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+async def until(condition: Callable[[], Awaitable[T]], *, within_s: float = 10.0) -> T:
+    """Return the first true value of a condition; fail at the deadline."""
+    deadline_s = time.monotonic() + within_s
+    while True:
+        value = await condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline_s, f"not within {within_s} s: {condition}"
+        await asyncio.sleep(0.01)
+
+
+async def until_gone(pids: list[int], *, within_s: float = 5.0) -> None:
+    async def gone() -> bool:
+        return not any(alive(pid) for pid in pids)
+
+    await until(gone, within_s=within_s)
