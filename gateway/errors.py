@@ -157,6 +157,10 @@ class UnknownUrl(GatewayError):
 class MethodNotAllowed(GatewayError):
     status, type, code = 405, "invalid_request_error", "method_not_allowed"
 
+    def __init__(self, *, allow: str) -> None:
+        super().__init__(f"Only {allow} is allowed here")
+        self.allow = allow
+
 
 class RequestTimeout(GatewayError):
     status, type, code = 408, "invalid_request_error", "request_timeout"
@@ -168,6 +172,10 @@ class RequestTooLarge(GatewayError):
 
 class UnsupportedMediaType(GatewayError):
     status, type, code = 415, "invalid_request_error", "unsupported_media_type"
+
+
+class HeadersTooLarge(GatewayError):
+    status, type, code = 431, "invalid_request_error", "request_headers_too_large"
 
 
 class Unprocessable(GatewayError):
@@ -349,6 +357,8 @@ def headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
         found.append((b"x-should-retry", b"true" if retryable else b"false"))
     if isinstance(error, Unauthenticated):
         found.append((b"www-authenticate", b"Bearer"))
+    if isinstance(error, MethodNotAllowed):
+        found.append((b"allow", error.allow.encode()))
     return found
 
 

@@ -1,1 +1,150 @@
-"""The corridor: one request, top to bottom."""
+"""The corridor: one request from its first byte to a committed answer, read top to bottom.
+
+Authenticate, parse, plan, admit, attempt; relay and settle follow in `gateway.relay` and `gateway.exchange`. Every decision is
+made in `gateway.policy`; this room asks, acts and keeps the record.
+"""
+
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+
+import msgspec
+
+from gateway.admission.client import AdmissionUnavailable
+from gateway.errors import Draining, GatewayError, LimiterUnavailable, UpstreamTimeout, status_of
+from gateway.exchange import Books, Exchange, Hold, Reservation
+from gateway.policy import tiers, verdicts
+from gateway.policy.catalogue import Catalogue, Key
+from gateway.policy.deadlines import deadline
+from gateway.policy.record import Opened, Outcome, Record
+from gateway.tasks import Owned
+from gateway.walk import Job, Snapshot, Store, Walk
+from gateway.watch import Cut, Watch
+from gateway.wire.request import Endpoint, InferenceRequest, parse
+
+REDIS_WAIT_MS = 1_000
+"""When to come back while the admission store is away: its reconnection takes about as long."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as the web room hands it over: its head, the way to its body, and what may cut it short."""
+
+    endpoint: Endpoint
+    headers: Headers
+    address: str | None
+    check: Callable[[], None]
+    """Raises the `GatewayError` of a head that is no clean request."""
+    body: Callable[[], Awaitable[bytes]]
+    watch: Watch
+    record: Record
+    dice: int
+
+
+Authenticate = Callable[[Catalogue, Headers, str | None], Key]
+"""Turns a request's head into its key. Raises `GatewayError` (400, 401, 403)."""
+
+
+class Corridor:
+    """Leads requests through the house, against whatever `snapshot` is current when they come."""
+
+    def __init__(self, snapshot: Snapshot, authenticate: Authenticate, store: Store, books: Books) -> None:
+        self.snapshot = snapshot
+        self.draining = False
+        self.tasks = Owned()
+        """Settlements under way."""
+        self._authenticate = authenticate
+        self._store = store
+        self._books = books
+
+    async def handle(self, visit: Visit) -> Exchange:
+        """Return the committed answer. Raises `GatewayError` while nothing has been sent; whatever was held is let go of."""
+        reservation = Reservation(visit.record, self._books, self.tasks, self._store.leases.remove)
+        with ExitStack() as held:
+            held.callback(reservation.close)
+            try:
+                exchange = await self._serve(visit, reservation)
+            except AdmissionUnavailable as lost:
+                error = LimiterUnavailable("The gateway cannot check limits at the moment", retry_after_ms=REDIS_WAIT_MS)
+                raise note_error(reservation, error) from lost
+            except GatewayError as error:
+                raise note_error(reservation, error) from error.__cause__
+            except CancelledError:
+                visit.record.outcome = Outcome.CANCELLED
+                if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN):
+                    raise
+                raise note_error(reservation, cut_error(visit.watch)) from None
+            held.pop_all()
+            return exchange
+
+    async def _serve(self, visit: Visit, reservation: Reservation) -> Exchange:
+        record, snapshot = visit.record, self.snapshot
+        visit.check()
+        if self.draining:
+            raise Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
+        key = self._authenticate(snapshot.catalogue, visit.headers, visit.address)
+        note_key(record, key)
+        request = parse(visit.endpoint, await visit.body())
+        note_request(record, request)
+        due = deadline(visit.headers, record.started_s, stream=request.stream)
+        visit.watch.arm((Cut.DEADLINE, due.commit_s))
+        wanted = tiers.wish(request.service_tier, key, visit.endpoint)
+        job = Job(
+            snapshot=snapshot,
+            request=request,
+            plan=snapshot.planner.plan(key, request, wanted, visit.dice),
+            reservation=reservation,
+            watch=visit.watch,
+            due=due,
+            opened=reservation.open(opened(record, key)),
+            now_s=self._books.now_s,
+        )
+        return await Walk(self._store, job).run()
+
+
+def cut_error(watch: Watch) -> GatewayError:
+    """Return what a request hears that was cut short before its commit point."""
+    cut = watch.cut
+    watch.resume()
+    if cut is Cut.DRAIN:
+        return Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
+    return UpstreamTimeout("The request's deadline passed before there was an answer")
+
+
+def note_key(record: Record, key: Key) -> None:
+    """Write down who asks."""
+    record.key_id, record.key_name, record.org, record.project = key.id, key.name, key.org, key.project
+
+
+def note_request(record: Record, request: InferenceRequest) -> None:
+    """Write down what is asked for."""
+    record.models_requested = request.models or ()
+    record.model_requested = request.models[0] if request.models else request.model
+    record.tier_requested = request.service_tier
+    record.stream = request.stream
+
+
+def note_error(reservation: Reservation, error: GatewayError) -> GatewayError:
+    """Write down how a request ended, and return the error."""
+    record = reservation.record
+    record.status, record.error_code = status_of(error), error.error_code
+    record.outcome = verdicts.outcome(error) if reservation.hold is Hold.GRANTED else Outcome.REJECTED
+    return error
+
+
+def opened(record: Record, key: Key) -> Opened:
+    """Return the ledger's `open` event of a request that is about to be admitted."""
+    return Opened(
+        request_id=record.request_id,
+        started_unix_ms=record.started_unix_ms,
+        key=key.name,
+        key_id=key.id,
+        org=key.org,
+        project=key.project,
+        model_requested=record.model_requested,
+        tier_requested=record.tier_requested,
+        route=record.route,
+        stream=record.stream,
+        client_request_id=record.client_request_id,
+    )

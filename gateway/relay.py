@@ -1,1 +1,145 @@
-"""A committed reply on its way to the client; owns it until it is settled."""
+"""A committed answer on its way to the client; owns the exchange until it is settled.
+
+Bytes leave as the reader hands them on, one write for what arrived together. After the commit point nothing is tried again: a
+stream that breaks gets one error event and no `[DONE]`, so that half an answer never looks whole. Seconds of the monotonic clock.
+"""
+
+from asyncio import CancelledError
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from gateway import errors
+from gateway.errors import Draining, Failed, Fault, GatewayError, StreamInterrupted, UpstreamTimeout
+from gateway.exchange import Exchange
+from gateway.policy.record import Outcome
+from gateway.policy.trail import Headers
+from gateway.providers.protocol import Step
+from gateway.upstream.attempt import Flowing
+from gateway.upstream.transport import TransportError
+from gateway.watch import Cut
+
+STREAM_HEADERS: Headers = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+
+BROKEN_TEXT = "The model's provider broke off before the answer was complete"
+
+
+class Downstream(Protocol):
+    """The client's side of a request, as the web room gives it. Each call returns when the client has room for more."""
+
+    async def start(self, headers: Headers) -> None:
+        """Send the head of a 200."""
+        ...
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece of the body."""
+        ...
+
+    async def finish(self, piece: bytes) -> None:
+        """Send the last piece, which may be empty, and end the body."""
+        ...
+
+
+class Relay:
+    """Carries one exchange downstream."""
+
+    def __init__(self, exchange: Exchange, downstream: Downstream, now_s: Callable[[], float]) -> None:
+        self._exchange = exchange
+        self._downstream = downstream
+        self._now_s = now_s
+        self._record = exchange.reservation.record
+
+    async def run(self, headers: Headers) -> None:
+        """Send the answer to its end, or as far as the client and the provider let it come; then let go of everything."""
+        committed = self._exchange.committed
+        self._record.outcome = Outcome.CANCELLED
+        try:
+            if isinstance(committed, Flowing):
+                await self._stream(committed, headers)
+            else:
+                length = b"%d" % len(committed.body)
+                self._arm_stall()
+                await self._downstream.start([(b"content-type", b"application/json"), (b"content-length", length), *headers])
+                await self._downstream.finish(committed.body)
+                self._record.bytes_sent = len(committed.body)
+                self._record.outcome = Outcome.OK
+        finally:
+            self._exchange.close()
+
+    async def _stream(self, flow: Flowing, headers: Headers) -> None:
+        try:
+            error = await self._flow(flow, headers)
+        except CancelledError:
+            if flow.reader.finished:
+                # The client has what it came for: hanging up behind the last event is no cancellation.
+                self._record.outcome = Outcome.OK
+            error = self._cut()
+            if error is None:
+                raise
+        if error is None:
+            self._record.outcome = Outcome.OK
+            return
+        self._record.error_code = error.error_code
+        self._arm_stall()
+        await self._downstream.finish(errors.event(error))
+
+    async def _flow(self, flow: Flowing, headers: Headers) -> GatewayError | None:
+        """Carry the stream to its end; return what broke it, if anything did."""
+        downstream, watch = self._downstream, self._exchange.watch
+        self._arm_stall()
+        await downstream.start([*STREAM_HEADERS, *headers])
+        step, ended = Step(out=flow.out, committed=True, ended=flow.ended), flow.ended
+        idle_from_s = self._now_s()
+        while True:
+            if step.out:
+                self._record.bytes_sent += len(step.out)
+                self._arm_stall()
+                if step.ended:
+                    await downstream.finish(step.out)
+                    return None
+                await downstream.write(step.out)
+                idle_from_s = self._now_s()
+            if step.failed is not None:
+                return self._broken(step.failed)
+            if ended or step.ended:
+                await downstream.finish(b"")
+                return None
+            watch.arm((Cut.IDLE, idle_from_s + self._exchange.timeouts.idle_s), (Cut.TOTAL, self._exchange.ends_s))
+            try:
+                piece = await flow.reply.next()
+            except TransportError as broken:
+                return self._broken(Failed(fault=broken.fault))
+            ended = not piece
+            step = flow.reader.feed(piece) if piece else flow.reader.end()
+
+    def _broken(self, failed: Failed) -> GatewayError:
+        self._record.outcome = Outcome.INTERRUPTED
+        self._note_fault(failed.fault)
+        return StreamInterrupted(BROKEN_TEXT)
+
+    def _cut(self) -> GatewayError | None:
+        """Return what the client is told of a cut, None where it is not there to hear it."""
+        watch = self._exchange.watch
+        cut = watch.cut
+        if cut is None or cut in (Cut.DEPARTED, Cut.CLIENT_STALL) or self._record.outcome is Outcome.OK:
+            return None
+        watch.resume()
+        if cut is Cut.DRAIN:
+            self._record.outcome = Outcome.INTERRUPTED
+            return Draining("The gateway is shutting down")
+        self._record.outcome = Outcome.INTERRUPTED if cut is Cut.IDLE else Outcome.TIMEOUT
+        self._note_fault(Fault.TIMEOUT)
+        return UpstreamTimeout("The answer was not complete in time")
+
+    def _note_fault(self, fault: Fault) -> None:
+        attempts = self._record.attempts
+        attempts[-1] = replace(attempts[-1], outcome=fault)
+
+    def _arm_stall(self) -> None:
+        stall_s = self._now_s() + self._exchange.timeouts.client_stall_s
+        self._exchange.watch.arm((Cut.CLIENT_STALL, stall_s), (Cut.TOTAL, self._exchange.ends_s))

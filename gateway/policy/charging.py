@@ -31,8 +31,8 @@ class Target(msgspec.Struct, frozen=True):
 def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_past_rates: bool) -> tuple[Charge, ...]:
     """Return the charges of one candidate, the caller's own limits first.
 
-    `walks_past_rates`: another candidate may be tried where a rate of the caller's own refuses this one (the next one is service over
-    the limit, or `rate_limit` is in `fallback.on`). The caller's concurrency always ends the walk, `rate_limit` aside.
+    `walks_past_rates`: another candidate may be tried where a rate of the caller's own refuses this one (the next one is service
+    over the limit, or `rate_limit` is in `fallback.on`). The caller's concurrency always ends the walk, `rate_limit` aside.
     """
     found: list[Charge] = []
     for scope, limits, reach in _tenant_limits(tenant, target):

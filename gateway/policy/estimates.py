@@ -19,7 +19,7 @@ FEWEST_TOKENS = 256
 
 
 def estimate(request: InferenceRequest, model: Model, smallest_bucket_tokens: int | None) -> Estimate:
-    """Return what to hold for `request` on `model`; `smallest_bucket_tokens` is the tightest bucket that its output is charged to."""
+    """Return what to hold for a request; `smallest_bucket_tokens` is the tightest bucket that its output is charged to."""
     ceiling = min(model.max_output_tokens or LONGEST_HOLD_TOKENS, LONGEST_HOLD_TOKENS)
     if request.max_tokens is not None:
         output = min(request.max_tokens, ceiling)

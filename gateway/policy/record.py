@@ -53,6 +53,8 @@ class Record(msgspec.Struct, kw_only=True):
     model_requested: str | None = None
     models_requested: tuple[str, ...] = ()
     model_served: str | None = None
+    model_shown: str | None = None
+    """The name that the client knows the serving model by: the alias that it wrote, or the public name."""
     provider: str | None = None
     deployment: str | None = None
     tier_requested: str | None = None
@@ -72,6 +74,8 @@ class Record(msgspec.Struct, kw_only=True):
     ttft_s: float | None = None
     ended_s: float | None = None
     bytes_sent: int = 0
+    dropped_params: tuple[str, ...] = ()
+    rate_headers: list[tuple[bytes, bytes]] = []
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True):

@@ -10,7 +10,7 @@ from math import log
 
 import msgspec
 
-from gateway.errors import EndClass, InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.errors import EndClass, Failed, Fault, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.policy.admission import Charge, Row
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges
@@ -48,8 +48,12 @@ RATE_LIMIT = "rate_limit"
 """The class of a refusal by a limit of the caller's own; leads on only where the operator says so."""
 
 
+REASONS: Mapping[str, str] = {"context_length_exceeded": "context_length", "content_filter": "content_filter"}
+"""Refusals for the request's own sake that another model may not share, by their code: opt-in classes of `fallback.on`."""
+
+
 class Planner:
-    """Plans requests against one snapshot of the catalogue; remembers the charges of every key, deployment and tier it has met."""
+    """Plans requests against one snapshot of the catalogue; remembers the charges of keys and deployments that it has met."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
@@ -147,18 +151,23 @@ def _chance(dice: int, place: int) -> float:
     return ((mixed ^ (mixed >> 31)) + 1) / 2**64
 
 
+def end_class(failed: Failed) -> str:
+    """Return the class that a failed attempt ends in; some refusals for the request's own sake have one of their own."""
+    if failed.fault is Fault.REJECTED and failed.code is not None:
+        return REASONS.get(failed.code, EndClass.CLIENT)
+    return failed.fault.end_class
+
+
 def remaining(plan: Plan, ends: Sequence[End]) -> tuple[int, ...]:
     """Return the candidates to offer next, in order; empty when the walk is over.
 
     A candidate that is offered and refused ends in `capacity`, so a stage behind untried candidates is within reach only if
     `capacity` leads on; one behind failed attempts only if each of their classes does.
     """
-    if sum(end.sent for end in ends) >= plan.max_attempts:
+    if sum(end.sent for end in ends) >= plan.max_attempts or any(_stops(plan, end) for end in ends):
         return ()
     ended = {end.candidate: end.end_class for end in ends}
-    if EndClass.CLIENT in ended.values():
-        return ()
-    tried = {plan.candidates[place].target.deployment.id for place, end in ended.items() if end != RATE_LIMIT}
+    gone = {plan.candidates[place].target.deployment.id for place, end in ended.items() if end != RATE_LIMIT}
     found: list[int] = []
     stage, leads_on = 0, True
     for place, candidate in enumerate(plan.candidates):
@@ -169,7 +178,23 @@ def remaining(plan: Plan, ends: Sequence[End]) -> tuple[int, ...]:
         if place in ended:
             # A rate that ends the walk never gets here: one that is walked past leads on by itself.
             leads_on = leads_on and (ended[place] == RATE_LIMIT or ended[place] in plan.leads_on)
-        elif candidate.target.deployment.id not in tried:
+        elif candidate.target.deployment.id not in gone and all(_may_follow(plan, candidate, end) for end in ends):
             found.append(place)
             leads_on = leads_on and EndClass.CAPACITY in plan.leads_on
     return tuple(found)
+
+
+def _stops(plan: Plan, end: End) -> bool:
+    """Return whether nothing may follow: the request itself is at fault, and the operator wants no other opinion."""
+    return end.end_class == EndClass.CLIENT or (end.end_class in REASONS.values() and end.end_class not in plan.leads_on)
+
+
+def _may_follow(plan: Plan, candidate: Candidate, end: End) -> bool:
+    """Return whether a candidate makes sense after this end: one model's other providers would refuse for the same reason."""
+    if end.end_class not in REASONS.values():
+        return True
+    ended = plan.candidates[end.candidate]
+    if candidate.stage == ended.stage:
+        return False
+    smaller, larger = ended.target.model.context_window, candidate.target.model.context_window
+    return end.end_class != REASONS["context_length_exceeded"] or larger is None or smaller is None or larger > smaller

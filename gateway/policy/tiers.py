@@ -59,7 +59,9 @@ def wish(word: str | None, key: Key, endpoint: Endpoint) -> Wish:
     if word == "auto":
         return _unnamed(word, key)
     if word == Tier.OVER_LIMIT:
-        raise InvalidValue("service_tier 'over-limit' names a tier of answers; ask for 'auto' to be served over the limit", param="service_tier")
+        raise InvalidValue(
+            "service_tier 'over-limit' names a tier of answers; ask for 'auto' to be served over the limit", param="service_tier"
+        )
     tier = WORDS.get(word)
     if tier is None:
         known = "'auto', 'default', 'priority', 'flex' or 'no-limit'"

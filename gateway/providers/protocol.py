@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.errors import Failed
 from gateway.policy.catalogue import Deployment, Price, Tier
+from gateway.policy.tiers import Echo
 from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
 
@@ -39,6 +40,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
     show_usage: bool
     price: Price | None = None
     multiplier: float = 1.0
+    echoes: Mapping[str, Echo] = {}
+    """What the upstream's own word for the tier changes in what is shown and charged; words that are not here change nothing."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,200 @@
+"""What one request holds from admission to settlement, and how it is let go: exactly once, on every path.
+
+A `Reservation` is registered before the store is asked, since a call that is cut short may have been carried out all the same.
+Closing is synchronous: the settlement itself runs in a task of its own, which no cancellation of the request can reach.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from math import ceil
+from typing import Protocol
+
+import msgspec
+
+from gateway.policy.admission import Estimate, Settle
+from gateway.policy.catalogue import Price, Timeouts
+from gateway.policy.pricing import cost_nano_usd
+from gateway.policy.record import Closed, Opened, Record
+from gateway.policy.tiers import Echo
+from gateway.providers.protocol import Answer, StreamReader
+from gateway.tasks import Owned
+from gateway.upstream.attempt import Committed, Flowing, Holder
+from gateway.watch import Watch
+from gateway.wire.usage import Usage
+
+BYTES_PER_OUTPUT_TOKEN = 4
+"""What an output token is taken to weigh where the upstream reported no usage; English text, where most vocabularies agree."""
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+class Hold(Enum):
+    """What is known of the lease in the store."""
+
+    NONE = "none"
+    UNCERTAIN = "uncertain"
+    """The store was asked and has not answered: the lease may be there."""
+    GRANTED = "granted"
+
+
+class Bill(msgspec.Struct, frozen=True):
+    """At what the attempt under way is charged: the model's price, the tier's multiplier, the prompt's estimate."""
+
+    price: Price | None = None
+    multiplier: float = 1.0
+    prompt_tokens: int = 0
+    echoes: Mapping[str, Echo] = {}
+
+    def echo(self, word: str | None) -> Echo | None:
+        """Return what the upstream's own word for the tier changes, if anything."""
+        return None if word is None else self.echoes.get(word)
+
+
+class Books(Protocol):
+    """Where a request's end goes: the store's settlement, then metrics and access line."""
+
+    async def settle(self, settlement: Settle) -> int | None:
+        """Settle, however long the store takes; return its time in milliseconds, None when it never answered."""
+        ...
+
+    def observe(self, record: Record) -> None:
+        """Project the record."""
+        ...
+
+    def now_s(self) -> float:
+        """Return the monotonic clock."""
+        ...
+
+
+class Reservation:
+    """One request's lease, the upstream reply that it pays for, and the record of both."""
+
+    def __init__(self, record: Record, books: Books, tasks: Owned, on_release: Callable[[str], None]) -> None:
+        self.record = record
+        self.holder = Holder()
+        self.hold = Hold.NONE
+        self.capacity = False
+        """The last attempt ended in capacity: nothing is posted."""
+        self.bill = Bill()
+        self._source: Answer | StreamReader | None = None
+        self._opened: Opened | None = None
+        self._books = books
+        self._tasks = tasks
+        self._on_release = on_release
+        self._closed = False
+
+    def open(self, event: Opened) -> bytes:
+        """Return the ledger's `open` event as it is stored; kept for the `close`, which repeats it."""
+        self._opened = event
+        return encode(event)
+
+    def begin(self, bill: Bill) -> None:
+        """Start an attempt: from here on it is charged at `bill`."""
+        self.bill = bill
+        self.capacity = False
+
+    def give_up(self) -> None:
+        """End an attempt that failed: what it used is not the client's to pay."""
+        self.holder.close()
+        self.holder.accepted = False
+
+    def commit(self, committed: Committed) -> None:
+        """Take note of what is on its way to the client: its usage is what will be paid for."""
+        self._source = committed.reader if isinstance(committed, Flowing) else committed
+        echo = self.bill.echo(self._source.tier)
+        if echo is not None:
+            self.record.tier_served = echo.tier
+
+    def so_far(self) -> Estimate:
+        """Return what has been used up to now, for the heartbeat."""
+        usage, _ = self.usage()
+        return Estimate(int(self._source is not None), usage.input, usage.output, usage.total)
+
+    def usage(self) -> tuple[Usage, bool]:
+        """Return the usage and whether it is an estimate.
+
+        What the upstream reported counts. Else the prompt's estimate and the bytes received; nothing when no upstream had taken
+        the request on.
+        """
+        source = self._source
+        if source is not None and source.usage is not None:
+            return source.usage, False
+        if not self.holder.accepted:
+            return Usage(), False
+        received = 0 if source is None else source.output_bytes
+        return Usage(input=self.bill.prompt_tokens, output=ceil(received / BYTES_PER_OUTPUT_TOKEN)), True
+
+    def close(self) -> None:
+        """Let go of everything that is held. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        self.holder.close()
+        self.record.ended_s = self._books.now_s()
+        if self.hold is Hold.NONE or self._opened is None:
+            self._books.observe(self.record)
+            return
+        self._on_release(self.record.request_id)
+        self._tasks.spawn(self._settle(self._opened), name="settle")
+
+    async def _settle(self, opened: Opened) -> None:
+        record = self.record
+        record.opened = self.hold is Hold.GRANTED
+        record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
+        record.cost_nano_usd = self._cost_nano_usd(record.usage)
+        usage = record.usage
+        settlement = Settle(
+            id=record.request_id,
+            capacity=self.capacity,
+            actual=Estimate(1, usage.input, usage.output, usage.total),
+            closed=encode(closed(record, opened)),
+            certain=self.hold is Hold.GRANTED,
+        )
+        record.settled_unix_ms = await self._books.settle(settlement)
+        self._books.observe(record)
+
+    def _cost_nano_usd(self, usage: Usage) -> int | None:
+        bill = self.bill
+        echo = None if self._source is None else bill.echo(self._source.tier)
+        if bill.price is None:
+            return None
+        return cost_nano_usd(usage, bill.price, bill.multiplier if echo is None else echo.multiplier)
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed answer on its way downstream, and the reservation that pays for it."""
+
+    committed: Committed
+    reservation: Reservation
+    watch: Watch
+    ends_s: float
+    """When it has to be over: the upstream's `total`, or the client's own deadline where it gave one."""
+    timeouts: Timeouts
+
+    def close(self) -> None:
+        """Let go of all that is held; idempotent."""
+        self.reservation.close()
+
+
+def closed(record: Record, opened: Opened) -> Closed:
+    """Return the ledger's `close` event of a record that has ended."""
+    ended_s = record.started_s if record.ended_s is None else record.ended_s
+    return Closed(
+        opened=opened,
+        outcome=record.outcome,
+        status=record.status,
+        error_code=record.error_code,
+        model_served=record.model_served,
+        provider=record.provider,
+        tier_served=record.tier_served,
+        attempts=tuple(record.attempts),
+        input_tokens=record.usage.input,
+        cached_tokens=record.usage.cached,
+        output_tokens=record.usage.output,
+        reasoning_tokens=record.usage.reasoning,
+        cost_nano_usd=record.cost_nano_usd,
+        estimated=record.estimated,
+        queued_ms=record.queued_ms,
+        ttft_ms=None if record.ttft_s is None else round(record.ttft_s * 1000),
+        duration_ms=round((ended_s - record.started_s) * 1000),
+    )

@@ -1,0 +1,30 @@
+"""The headers that tell a client what became of its request: who served it, at which tier, after which attempts. Pure."""
+
+from gateway.policy.catalogue import Tier
+from gateway.policy.record import Record
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def trail(record: Record, *, hide_providers: bool) -> Headers:
+    """Return the gateway's own headers for an answer or a refusal."""
+    found: Headers = [(b"x-request-id", record.request_id.encode())]
+    if record.attempts:
+        entries = ", ".join(f"{attempt.model};{attempt.status}" for attempt in record.attempts)
+        found.append((b"x-gateway-attempts", latin1(entries)))
+    if record.status == 200 and record.model_shown is not None:
+        found.append((b"x-gateway-model", latin1(record.model_shown)))
+        found.append((b"x-gateway-service-tier", (record.tier_served or "").encode()))
+        if record.provider is not None and not hide_providers:
+            found.append((b"x-gateway-provider", latin1(record.provider)))
+        if record.tier_served == Tier.OVER_LIMIT:
+            found.append((b"x-ratelimit-over-limit", b"yes"))
+    if record.dropped_params:
+        found.append((b"x-gateway-dropped-params", latin1(", ".join(record.dropped_params))))
+    return found + record.rate_headers
+
+
+def latin1(text: str) -> bytes:
+    """Return text as a header carries it; what does not fit, control characters included, becomes a question mark."""
+    printable = "".join(character if character >= " " and character != "\x7f" else "?" for character in text)
+    return printable.encode("latin-1", "replace")

@@ -1,0 +1,112 @@
+"""One attempt at one deployment: the call goes out, and either an answer is committed or the failure has a name.
+
+Up to the commit point nothing has gone downstream, so the walk may try elsewhere; past it there is only relaying. Never retries.
+"""
+
+import msgspec
+
+from gateway.errors import Failed, Fault
+from gateway.providers.protocol import Answer, Call, Dialect, Edits, StreamReader
+from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
+
+ERROR_BODY_BYTES = 65_536
+"""How much of an error's body is read: beyond it no provider says anything new."""
+
+ANSWER_BYTES = 33_554_432
+"""The largest complete answer that is held in memory, 32 MiB: base64 audio is the largest that providers send."""
+
+
+class Flowing(msgspec.Struct, frozen=True):
+    """A committed stream: its reply, the reader that has seen its beginning, and the bytes that were withheld until now."""
+
+    reply: Reply
+    reader: StreamReader
+    out: bytes
+    ended: bool
+
+
+Committed = Answer | Flowing
+
+
+class Way(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an attempt goes: the connections, the language spoken, the call, and what is edited in the answer."""
+
+    transport: Transport
+    dialect: Dialect
+    call: Call
+    edits: Edits
+    stream: bool
+
+
+class Holder:
+    """Holds the reply of the attempt under way, so that a request that is cut short lets go of its connection at once."""
+
+    __slots__ = ("accepted", "reply")
+
+    def __init__(self) -> None:
+        self.reply: Reply | None = None
+        self.accepted = False
+        """The upstream took the request on: it answered with a 2xx head."""
+
+    def close(self) -> None:
+        """Let go; safe at any time."""
+        reply, self.reply = self.reply, None
+        if reply is not None:
+            reply.close()
+
+
+async def attempt(way: Way, holder: Holder) -> Committed | Failed:
+    """Make one call and return the committed answer, or why there is none."""
+    call = way.call
+    try:
+        reply = holder.reply = await way.transport.open(Outgoing(path=call.path, headers=call.headers, body=call.body))
+        outcome = await _read(way, reply, holder)
+    except TransportError as error:
+        outcome = Failed(fault=error.fault, sent=error.sent)
+    if not isinstance(outcome, Flowing):
+        holder.close()
+    return outcome
+
+
+async def _read(way: Way, reply: Reply, holder: Holder) -> Committed | Failed:
+    if not 200 <= reply.status < 300:
+        body = await _error_body(reply)
+        return way.dialect.failure(reply.status, dict(reply.headers), body)
+    holder.accepted = True
+    if not way.stream:
+        return way.dialect.answer(await reply.read(ANSWER_BYTES), way.edits)
+    if not _is_event_stream(reply):
+        return way.dialect.not_a_stream(await _error_body(reply))
+    return await _commit(reply, way.dialect.reader(way.edits))
+
+
+async def _commit(reply: Reply, reader: StreamReader) -> Flowing | Failed:
+    withheld: list[bytes] = []
+    while True:
+        piece = await reply.next()
+        step = reader.feed(piece) if piece else reader.end()
+        if step.out:
+            withheld.append(step.out)
+        if step.committed:
+            return Flowing(reply, reader, b"".join(withheld), ended=not piece)
+        if step.failed is not None:
+            return step.failed
+        if not piece:
+            return Failed(fault=Fault.BAD_ANSWER, status=reply.status)
+
+
+async def _error_body(reply: Reply) -> bytes:
+    """Return the beginning of a body that is no answer; one that breaks off or goes on for ever says nothing more."""
+    pieces: list[bytes] = []
+    length = 0
+    try:
+        while length < ERROR_BODY_BYTES and (piece := await reply.next()):
+            pieces.append(piece)
+            length += len(piece)
+    except TransportError:
+        return b"".join(pieces)
+    return b"".join(pieces)
+
+
+def _is_event_stream(reply: Reply) -> bool:
+    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in reply.headers)

@@ -1,0 +1,219 @@
+"""The walk of one admitted request along its plan: a candidate is granted, tried, and given up for the next, until one commits.
+
+What comes next is decided in `gateway.policy.routing`; here it is carried out. The admission store moves the lease from candidate
+to candidate in one step, so that a request never holds two and never none.
+"""
+
+from asyncio import CancelledError
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gateway.admission.client import Admission
+from gateway.admission.heartbeat import Leases
+from gateway.errors import EndClass, Failed, Fault, GatewayError, Internal
+from gateway.exchange import Bill, Exchange, Hold, Reservation
+from gateway.policy import tiers, verdicts
+from gateway.policy.admission import Acquire, Granted, Refusal, Row, Spent, Switch, Verdict
+from gateway.policy.catalogue import Catalogue
+from gateway.policy.deadlines import Deadline
+from gateway.policy.record import Attempt
+from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining
+from gateway.providers.protocol import Dialect, Edits
+from gateway.upstream.attempt import Committed, Way, attempt
+from gateway.upstream.transport import Transport
+from gateway.watch import Cut, Watch
+from gateway.wire.request import InferenceRequest
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration as requests see it; a request keeps the one that it began with."""
+
+    catalogue: Catalogue
+    planner: Planner
+    dialects: Mapping[str, Dialect]
+    """By provider."""
+    transports: Mapping[str, Transport]
+    """By deployment: none can take another's connections."""
+    lease_ttl_ms: int
+
+
+class Store(msgspec.Struct, frozen=True):
+    """The admission store, and the leases that this worker keeps alive in it."""
+
+    admission: Admission
+    leases: Leases
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What the walk is about: the request, its plan, what it holds and what may cut it short."""
+
+    snapshot: Snapshot
+    request: InferenceRequest
+    plan: Plan
+    reservation: Reservation
+    watch: Watch
+    due: Deadline
+    opened: bytes
+    now_s: Callable[[], float]
+
+
+class Walk:
+    """The state of one walk: how candidates ended so far, and the one that is being tried."""
+
+    def __init__(self, store: Store, job: Job) -> None:
+        self._store = store
+        self._job = job
+        self._ends: list[End] = []
+        self._failed: Failed | None = None
+        self._hints_ms: list[int] = []
+        self._offered: tuple[int, ...] = ()
+        self._dispatched_s = 0.0
+
+    async def run(self) -> Exchange:
+        """Return the committed answer. Raises `GatewayError` when the plan is exhausted."""
+        verdict = await self._acquire()
+        while True:
+            candidate = self._granted(verdict)
+            outcome = await self._attempt(candidate)
+            if not isinstance(outcome, Failed):
+                return self._commit(candidate, outcome)
+            verdict = await self._switch(candidate, outcome)
+
+    def _commit(self, candidate: Candidate, committed: Committed) -> Exchange:
+        job = self._job
+        record = job.reservation.record
+        record.ttft_s = job.now_s() - record.started_s
+        record.status = 200
+        job.reservation.commit(committed)
+        timeouts = candidate.target.model.timeouts
+        ends_s = self._dispatched_s + timeouts.total_s
+        if job.due.ends_s is not None:
+            ends_s = min(ends_s, job.due.ends_s)
+        return Exchange(committed=committed, reservation=job.reservation, watch=job.watch, ends_s=ends_s, timeouts=timeouts)
+
+    async def _acquire(self) -> Verdict:
+        job = self._job
+        reservation = job.reservation
+        self._offered = remaining(job.plan, ())
+        reservation.hold = Hold.UNCERTAIN
+        verdict = await self._store.admission.acquire(
+            Acquire(reservation.record.request_id, self._rows(), job.snapshot.lease_ttl_ms, job.opened)
+        )
+        reservation.record.admitted_unix_ms = verdict.now_ms
+        reservation.hold = Hold.GRANTED if isinstance(verdict, Granted) else Hold.NONE
+        if reservation.hold is Hold.GRANTED:
+            self._store.leases.add(reservation.record.request_id, reservation.so_far)
+        return verdict
+
+    async def _switch(self, candidate: Candidate, failed: Failed) -> Verdict:
+        """Give the candidate up and ask for the next. Raises the failure's own error when none may follow."""
+        job = self._job
+        reservation = job.reservation
+        self._failed = failed
+        if failed.retry_after_ms is not None:
+            self._hints_ms.append(failed.retry_after_ms)
+        self._ends.append(End(job.plan.candidates.index(candidate), end_class(failed), failed.sent))
+        reservation.capacity = failed.fault.end_class is EndClass.CAPACITY
+        self._offered = remaining(job.plan, self._ends)
+        if not self._offered:
+            raise verdicts.exhausted(failed, candidate.target.tier, self._hints_ms)
+        switch = Switch(reservation.record.request_id, reservation.capacity, self._rows(), job.snapshot.lease_ttl_ms)
+        return await self._store.admission.switch(switch)
+
+    def _rows(self) -> tuple[Row, ...]:
+        return tuple(self._job.plan.candidates[place].row for place in self._offered)
+
+    def _granted(self, verdict: Verdict) -> Candidate:
+        """Return the candidate that was granted. Raises what the refusals amount to when none was."""
+        if isinstance(verdict, Spent):
+            raise Internal("The request's reservation had ended before it began")
+        record = self._job.reservation.record
+        record.rate_headers = verdicts.rate_headers(verdict.levels)
+        for refusal in verdict.refusals:
+            self._note_refusal(refusal)
+        if isinstance(verdict, Granted):
+            return self._job.plan.candidates[self._offered[verdict.row]]
+        raise self._refused(verdict.refusals)
+
+    def _refused(self, refusals: tuple[Refusal, ...]) -> GatewayError:
+        """Return the error of a walk without room: the last contacted provider's word, unless the caller's own limit ended it."""
+        last = refusals[-1]
+        if self._failed is None or (last.charge.tenant and last.charge.ends_walk):
+            return verdicts.refused(self._rows(), refusals)
+        return verdicts.exhausted(self._failed, self._rows()[last.row].tier, self._hints_ms)
+
+    def _note_refusal(self, refusal: Refusal) -> None:
+        place = self._offered[refusal.row]
+        self._ends.append(End(place, RATE_LIMIT if refusal.charge.tenant else EndClass.CAPACITY, sent=False))
+        if refusal.wait_ms is not None and not refusal.charge.tenant:
+            self._hints_ms.append(refusal.wait_ms)
+        target = self._job.plan.candidates[place].target
+        tried = self._job.reservation.record.attempts
+        provider = target.deployment.provider.name
+        if not (tried and tried[-1].model == target.model.name and tried[-1].provider == provider and not tried[-1].sent):
+            tried.append(Attempt(model=target.model.name, provider=provider, status=429, outcome="refused", sent=False))
+
+    async def _attempt(self, candidate: Candidate) -> Committed | Failed:
+        job = self._job
+        started_s = self._dispatched_s = job.now_s()
+        way = self._prepare(candidate)
+        timeouts = candidate.target.model.timeouts
+        timers = [(Cut.DEADLINE, job.due.commit_s), (Cut.TOTAL, started_s + timeouts.total_s)]
+        if job.request.stream:
+            timers.append((Cut.FIRST_CONTENT, started_s + timeouts.first_content_s))
+        job.watch.arm(*timers)
+        try:
+            outcome = await attempt(way, job.reservation.holder)
+        except CancelledError:
+            if job.watch.cut not in (Cut.FIRST_CONTENT, Cut.TOTAL):
+                raise
+            job.watch.resume()
+            outcome = Failed(fault=Fault.TIMEOUT)
+        self._note_attempt(candidate, outcome, job.now_s() - started_s)
+        return outcome
+
+    def _prepare(self, candidate: Candidate) -> Way:
+        """Return the way to the candidate's upstream; from here on the record names the candidate."""
+        job, target = self._job, candidate.target
+        provider = target.deployment.provider
+        terms = job.snapshot.catalogue.tiers
+        dialect = job.snapshot.dialects[provider.name]
+        last = job.plan.candidates[self._offered[-1]] is candidate
+        call = dialect.call(job.request, target.deployment, target.tier, last=last)
+        bill = Bill(
+            price=target.model.price,
+            multiplier=tiers.multiplier(target.tier, terms),
+            prompt_tokens=candidate.row.estimate.input,
+            echoes=tiers.echoes(target.tier, provider.tiers, terms),
+        )
+        edits = Edits(
+            endpoint=job.request.endpoint,
+            model=candidate.shown,
+            tier=target.tier,
+            id=job.reservation.record.request_id,
+            show_usage=bool(job.request.include_usage),
+            price=bill.price,
+            multiplier=bill.multiplier,
+            echoes=bill.echoes,
+        )
+        job.reservation.begin(bill)
+        record = job.reservation.record
+        record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
+        record.deployment, record.tier_served, record.dropped_params = target.deployment.id, target.tier, call.dropped
+        transport = job.snapshot.transports[target.deployment.id]
+        return Way(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream)
+
+    def _note_attempt(self, candidate: Candidate, outcome: Committed | Failed, took_s: float) -> None:
+        failed = isinstance(outcome, Failed)
+        noted = Attempt(
+            model=candidate.target.model.name,
+            provider=candidate.target.deployment.provider.name,
+            status=outcome.status if isinstance(outcome, Failed) else 200,
+            outcome=outcome.fault if isinstance(outcome, Failed) else "ok",
+            sent=True,
+            duration_ms=round(took_s * 1000),
+        )
+        self._job.reservation.record.attempts.append(noted)
+        if failed:
+            self._job.reservation.give_up()

@@ -1,0 +1,113 @@
+"""What may cut a request short: its client leaving, a timer, the end of a drain.
+
+A cut is a cancellation with a reason. Whoever awaits on the request's task sees `CancelledError`, and `Watch.cut` says why. One
+coarse sweep looks at every open request: a timer of its own for every await would cost more than the await. Seconds of the
+monotonic clock.
+"""
+
+import asyncio
+from collections.abc import Callable
+from enum import StrEnum
+
+NEVER = float("inf")
+
+
+class Cut(StrEnum):
+    """Why a request was cut short."""
+
+    DEPARTED = "departed"
+    DEADLINE = "deadline"
+    FIRST_CONTENT = "first_content"
+    IDLE = "idle"
+    TOTAL = "total"
+    CLIENT_STALL = "client_stall"
+    DRAIN = "drain"
+
+
+class Watch:
+    """The interruptions of one request: its task, the nearest timer, and why it was cut if it was.
+
+    A task is cancelled once only. A cut that leads to another attempt is taken back with `resume`, so that the next one can be
+    cut.
+    """
+
+    __slots__ = ("_task", "cut", "due_cut", "due_s")
+
+    def __init__(self, task: asyncio.Task[object]) -> None:
+        self._task = task
+        self.cut: Cut | None = None
+        self.due_s = NEVER
+        self.due_cut = Cut.DEADLINE
+
+    def arm(self, *timers: tuple[Cut, float]) -> None:
+        """Set the timers that count from now on; the earliest one is kept."""
+        self.due_cut, self.due_s = min(timers, key=_due)
+
+    def cancel(self, cut: Cut) -> None:
+        """Cut the request short, unless it was before."""
+        if self.cut is None:
+            self.cut = cut
+            self._task.cancel()
+
+    def resume(self) -> None:
+        """Take back a cut that the request has answered itself."""
+        self.cut = None
+        self.due_s = NEVER
+        self._task.uncancel()
+
+
+def _due(timer: tuple[Cut, float]) -> float:
+    return timer[1]
+
+
+class Sweep:
+    """Looks over all open requests every `PERIOD_S` and cuts those whose timer is due."""
+
+    PERIOD_S = 0.1
+    """How late a timer may be: nothing to a model, and a look over a thousand open streams takes a tenth of a millisecond."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._watches: set[Watch] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    def open(self) -> Watch:
+        """Return the watch of the running task; it counts as open until `close`."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a request is watched from inside its own task")
+        watch = Watch(task)
+        self._watches.add(watch)
+        return watch
+
+    def close(self, watch: Watch) -> None:
+        """Forget a request that has ended."""
+        self._watches.discard(watch)
+
+    def look(self) -> None:
+        """Cut what is due."""
+        now_s = self._now()
+        for watch in [watch for watch in self._watches if watch.due_s <= now_s]:
+            watch.cancel(watch.due_cut)
+
+    def cut_all(self, cut: Cut) -> None:
+        """Cut every open request."""
+        for watch in list(self._watches):
+            watch.cancel(cut)
+
+    def start(self) -> None:
+        """Begin to look, on the running loop."""
+        self._timer = asyncio.get_running_loop().call_later(self.PERIOD_S, self._turn)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _turn(self) -> None:
+        self.look()
+        self.start()

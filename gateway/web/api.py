@@ -1,0 +1,120 @@
+"""The API listener: inference by bare ASGI, the models list and health by ordinary handlers, one shape of error for all.
+
+Whatever the framework has to say (unknown paths, wrong methods) is said in the OpenAI envelope too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from litestar import Litestar, MediaType, Request, Response, asgi, get
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope, Send
+
+from gateway import errors
+from gateway.errors import GatewayError, Internal, InvalidRequest, MethodNotAllowed, UnknownUrl
+from gateway.policy.catalogue import Catalogue, Key
+from gateway.policy.routing import find_model, may_use
+from gateway.web.inference import Floor, Inference
+from gateway.wire.request import Endpoint
+
+ROUTES = {"/v1/chat/completions": Endpoint.CHAT, "/v1/completions": Endpoint.COMPLETIONS}
+
+MODEL_CREATED_S = 1_735_689_600
+"""What every model says it was created: a constant, since clients cache by it and a config file knows no better (2025-01-01)."""
+
+
+class ModelCard(msgspec.Struct, frozen=True):
+    """One model as OpenAI's list shows it."""
+
+    id: str
+    object: str = "model"
+    created: int = MODEL_CREATED_S
+    owned_by: str = "tiergate"
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    """OpenAI's list of models."""
+
+    data: list[ModelCard]
+    object: str = "list"
+
+
+class Catalogues(msgspec.Struct, frozen=True):
+    """Who asks for models, and what there is: the current catalogue, and the caller's key. Raises `GatewayError`."""
+
+    current: Callable[[], Catalogue]
+    authenticate: Callable[[Catalogue, list[tuple[bytes, bytes]], str | None], Key]
+
+
+def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None]) -> Litestar:
+    """Return the application of the API listener."""
+
+    def caller(request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
+        catalogue = catalogues.current()
+        address = request.client.host if request.client else None
+        return catalogue, catalogues.authenticate(catalogue, list(request.scope["headers"]), address)
+
+    @get("/v1/models", sync_to_thread=False)
+    def list_models(request: Request[Any, Any, Any]) -> ModelList:
+        """List what the caller's key may use, aliases too."""
+        catalogue, key = caller(request)
+        return ModelList([ModelCard(name) for name, model in catalogue.names.items() if may_use(key, model)])
+
+    @get("/v1/models/{name:path}", sync_to_thread=False)
+    def show_model(request: Request[Any, Any, Any], name: str) -> ModelCard:
+        """Show one model; its id may hold slashes, raw or escaped."""
+        catalogue, key = caller(request)
+        asked = name.removeprefix("/")
+        find_model(asked, key, catalogue.names)
+        return ModelCard(asked)
+
+    @get("/health", sync_to_thread=False)
+    def health() -> dict[str, str]:
+        """Say that this worker answers."""
+        return {"message": "ok"}
+
+    def answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        if isinstance(error, GatewayError):
+            return render(error)
+        if not isinstance(error, HTTPException):
+            on_fault("")
+            return render(Internal("The gateway failed to handle this request"))
+        return render(translate(error))
+
+    return Litestar(
+        route_handlers=[
+            *(mount(path, Inference(endpoint, path, floor, on_fault)) for path, endpoint in ROUTES.items()),
+            list_models,
+            show_model,
+            health,
+        ],
+        exception_handlers={Exception: answer_error},
+        openapi_config=None,
+        logging_config=None,
+    )
+
+
+def mount(path: str, application: Inference) -> ASGIRouteHandler:
+    """Return a bare ASGI application as Litestar mounts it."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await application(scope, receive, send)  # type: ignore[arg-type]  # Litestar's message types are narrower than ASGI's
+
+    return asgi(path, copy_scope=False)(serve)
+
+
+def translate(error: HTTPException) -> GatewayError:
+    """Return what the framework refused, in our words."""
+    if isinstance(error, NotFoundException):
+        return UnknownUrl("There is nothing at this URL")
+    if isinstance(error, MethodNotAllowedException):
+        return MethodNotAllowed(allow=(error.headers or {}).get("allow", "GET"))
+    return InvalidRequest(error.detail)
+
+
+def render(error: GatewayError) -> Response[bytes]:
+    """Return an error as an answer."""
+    headers = {name.decode(): value.decode() for name, value in errors.headers(error)}
+    return Response(errors.envelope(error), status_code=errors.status_of(error), headers=headers, media_type=MediaType.JSON)

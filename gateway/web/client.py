@@ -1,0 +1,114 @@
+"""One client's connection as ASGI shows it: the body in, the answer out, and the watch for its leaving in between.
+
+A body that breaks off is never taken for a whole one. From the first byte on somebody listens for the client's departure: while
+the body is read its reader does, after that a task of its own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from gateway import errors
+from gateway.errors import GatewayError, RequestTooLarge, status_of
+from gateway.policy.trail import Headers
+from gateway.tasks import Owned
+from gateway.watch import Cut, Watch
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Buffered:
+    """Bytes of request bodies that this worker holds at the moment."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.held_bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Return whether no more should be taken in."""
+        return self.held_bytes >= self.most_bytes
+
+
+class Client:
+    """The downstream side of one request; a `gateway.relay.Downstream`."""
+
+    def __init__(self, receive: Receive, send: Send, watch: Watch, buffered: Buffered) -> None:
+        self._receive = receive
+        self._send = send
+        self._watch = watch
+        self._buffered = buffered
+        self._held_bytes = 0
+        self._departure: asyncio.Task[None] | None = None
+        self.started = False
+        self._finished = False
+
+    async def body(self, limit_bytes: int, watchers: Owned) -> bytes:
+        """Return the whole body, then begin to watch for the client's departure. Raises `RequestTooLarge`."""
+        pieces: list[bytes] = []
+        length = 0
+        while True:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                await self._departed()
+            piece = message.get("body", b"")
+            length += len(piece)
+            self._hold(len(piece))
+            if length > limit_bytes:
+                raise RequestTooLarge(f"The request body is larger than {limit_bytes} bytes")
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                break
+        self._departure = watchers.spawn(self._watch_departure(), name="departure")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def start(self, headers: Headers) -> None:
+        """Send the head of a 200."""
+        await self._head(200, headers)
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece of the body."""
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def finish(self, piece: bytes) -> None:
+        """Send the last piece and end the body."""
+        self._finished = True
+        await self._send({"type": "http.response.body", "body": piece, "more_body": False})
+
+    async def refuse(self, error: GatewayError, trail: Headers) -> None:
+        """Answer with an error, or end a body that has begun with one."""
+        if self.started:
+            await self.finish(errors.event(error))
+            return
+        body = errors.envelope(error)
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *errors.headers(error), *trail]
+        await self._head(status_of(error), headers)
+        await self.finish(body)
+
+    def close(self) -> None:
+        """Stop watching and give back what the body took."""
+        self._buffered.held_bytes -= self._held_bytes
+        self._held_bytes = 0
+        if self._departure is not None:
+            self._departure.cancel()
+
+    async def _head(self, status: int, headers: Headers) -> None:
+        self.started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    def _hold(self, length: int) -> None:
+        self._buffered.held_bytes += length
+        self._held_bytes += length
+
+    async def _departed(self) -> None:
+        """Cut the request short from inside: the cancellation is delivered at the wait."""
+        self._watch.cancel(Cut.DEPARTED)
+        await asyncio.get_running_loop().create_future()
+
+    async def _watch_departure(self) -> None:
+        await self._receive()
+        # The server reports the end of an answer in the same way: that one is no departure.
+        if not self._finished:
+            self._watch.cancel(Cut.DEPARTED)

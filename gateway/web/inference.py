@@ -1,0 +1,160 @@
+"""The inference endpoints as bare ASGI: read a request, lead it through the corridor, relay what comes back.
+
+Litestar mounts these by path; its middleware and exception handling do not run here, so ids, errors and headers are this room's.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from gateway.errors import (
+    GatewayError,
+    HeadersTooLarge,
+    Internal,
+    InvalidRequest,
+    MethodNotAllowed,
+    Overloaded,
+    RequestTooLarge,
+    UnsupportedMediaType,
+)
+from gateway.pipeline import Corridor, Visit
+from gateway.policy.record import Record
+from gateway.policy.trail import Headers, trail
+from gateway.relay import Relay
+from gateway.tasks import Owned
+from gateway.watch import Sweep
+from gateway.web.client import Buffered, Client, Message, Receive, Send
+from gateway.wire.request import Endpoint
+
+OVERLOAD_WAIT_MS = 1_000
+LONGEST_CLIENT_ID = 200
+"""A client's own request id is kept up to this length; it is for people to find things by, not for storage."""
+
+
+class Clocks(msgspec.Struct, frozen=True):
+    """Time and identity, as the root hands them in: monotonic seconds, Unix milliseconds, a fresh id with 64 random bits."""
+
+    now_s: Callable[[], float]
+    unix_ms: Callable[[], int]
+    request_id: Callable[[], tuple[str, int]]
+
+
+class Caps(msgspec.Struct, frozen=True):
+    """What one worker takes on; beyond it a request is turned away before it costs anything."""
+
+    inflight: int
+    buffered_bytes: int
+    body_bytes: int
+    header_bytes: int
+
+
+class Floor:
+    """All requests that are under way in this worker."""
+
+    def __init__(self, corridor: Corridor, sweep: Sweep, clocks: Clocks, caps: Caps) -> None:
+        self.corridor = corridor
+        self.sweep = sweep
+        self.clocks = clocks
+        self.caps = caps
+        self.buffered = Buffered(caps.buffered_bytes)
+        self.watchers = Owned()
+
+    def check_room(self) -> None:
+        """Raise `Overloaded` when this worker has all it can carry; the request that asks is counted already."""
+        if len(self.sweep) > self.caps.inflight or self.buffered.full:
+            raise Overloaded("The gateway has too many requests in flight", retry_after_ms=OVERLOAD_WAIT_MS)
+
+
+class Inference:
+    """One endpoint at one path. An instance is an ASGI application."""
+
+    def __init__(self, endpoint: Endpoint, route: str, floor: Floor, on_fault: Callable[[str], None]) -> None:
+        self._endpoint = endpoint
+        self._route = route
+        self._floor = floor
+        self._on_fault = on_fault
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        floor = self._floor
+        request_id, dice = floor.clocks.request_id()
+        headers: Headers = scope["headers"]
+        watch = floor.sweep.open()
+        client = Client(receive, send, watch, floor.buffered)
+        visit = Visit(
+            endpoint=self._endpoint,
+            headers=headers,
+            address=scope["client"][0] if scope["client"] else None,
+            check=lambda: check_head(scope["method"], headers, floor),
+            body=lambda: client.body(floor.caps.body_bytes, floor.watchers),
+            watch=watch,
+            record=Record(
+                request_id=request_id,
+                route=self._route,
+                started_s=floor.clocks.now_s(),
+                started_unix_ms=floor.clocks.unix_ms(),
+                client_request_id=client_request_id(headers),
+            ),
+            dice=dice,
+        )
+        try:
+            await self._serve(visit, client)
+        except asyncio.CancelledError:
+            # A cut ends here, quietly; a cancellation that nobody gave a reason for is the server's own and goes on.
+            if watch.cut is None:
+                raise
+        finally:
+            client.close()
+            floor.sweep.close(watch)
+
+    async def _serve(self, visit: Visit, client: Client) -> None:
+        corridor, record = self._floor.corridor, visit.record
+        hide = corridor.snapshot.catalogue.hide_providers
+        try:
+            exchange = await corridor.handle(visit)
+            await Relay(exchange, client, self._floor.clocks.now_s).run(trail(record, hide_providers=hide))
+        except GatewayError as error:
+            await client.refuse(error, trail(record, hide_providers=hide))
+        except Exception:  # noqa: BLE001  the last line of defence: a fault of ours is told as one, and logged
+            self._on_fault(record.request_id)
+            await client.refuse(Internal("The gateway failed to handle this request"), trail(record, hide_providers=hide))
+
+
+def client_request_id(headers: Headers) -> str | None:
+    """Return the client's own id for its request, where it gave one."""
+    for name, value in headers:
+        if name == b"x-request-id":
+            return value[:LONGEST_CLIENT_ID].decode("latin-1")
+    return None
+
+
+def check_head(method: str, headers: Headers, floor: Floor) -> None:
+    """Raise the `GatewayError` of a head that is no clean POST of JSON, or that comes when there is no room for it."""
+    if method != "POST":
+        raise MethodNotAllowed(allow="POST")
+    floor.check_room()
+    if sum(len(name) + len(value) for name, value in headers) > floor.caps.header_bytes:
+        raise HeadersTooLarge(f"The request's headers are larger than {floor.caps.header_bytes} bytes")
+    for name, value in headers:
+        if name == b"content-type":
+            check_content_type(value)
+        elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
+            raise UnsupportedMediaType("Compressed request bodies are not supported")
+        elif name == b"content-length":
+            check_length(value, floor.caps.body_bytes)
+
+
+def check_content_type(value: bytes) -> None:
+    """Raise `UnsupportedMediaType` for what is not JSON; an absent or empty type is taken for JSON."""
+    media = value.partition(b";")[0].strip().lower()
+    if media and media != b"application/json" and not media.endswith(b"+json"):
+        raise UnsupportedMediaType("The request body must be application/json")
+
+
+def check_length(value: bytes, most_bytes: int) -> None:
+    """Raise `RequestTooLarge` before anything of a body that says it is too large was read."""
+    if not value.isdigit():
+        raise InvalidRequest("content-length must be a number")
+    if int(value) > most_bytes:
+        raise RequestTooLarge(f"The request body is larger than {most_bytes} bytes")
