@@ -1,0 +1,217 @@
+"""The sections on what is served: providers, models and their deployments, prices, tiers. Durations in seconds, money in USD."""
+
+import datetime
+from decimal import Decimal
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import field
+
+from gateway.config.scalars import Duration, Factor, ModelName, Name, Period, UsdPerMillion
+from gateway.config.structs.base import Count, Section, Share
+from gateway.policy.catalogue import Secret, Tier
+from gateway.wire.request import Endpoint
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Quirks(Section, frozen=True, kw_only=True):
+    """How a provider differs from the dialect that it speaks.
+
+    `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
+    `max_tokens_field` is its name for the output bound; `text_offset` is whose way of counting its completions follow.
+    """
+
+    fail_fast: bool = False
+    stream_options: bool = True
+    continuous_usage: bool = False
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    reasoning_outside: bool = False
+    finish_chunk_usage: bool = False
+    text_offset: Literal["openai", "vllm"] = "openai"
+
+
+class Provider(Section, frozen=True, kw_only=True):
+    """One account at one provider.
+
+    `tiers` maps ours to theirs: what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends
+    no credential. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through.
+    """
+
+    base_url: Text
+    dialect: Literal["openai", "anthropic", "azure"] = "openai"
+    api_key: Secret | None = None
+    api_keys: tuple[Secret, ...] = ()
+    tiers: dict[Tier, Text] = {}
+    endpoints: tuple[Endpoint, ...] = (Endpoint.CHAT,)
+    quirks: Quirks = Quirks()
+    allow_http: bool = False
+    unknown_fields: Literal["forward", "drop"] = "forward"
+    on_disconnect: Literal["cancel", "drain"] = "cancel"
+    transport: Literal["http1", "httpx"] = "http1"
+    headers: dict[str, Secret] = {}
+    ca_file: str | None = None
+    proxy: Secret | None = None
+    tier_echo: Literal["always", "when_applied"] = "always"
+    allow_store: bool = False
+
+
+class CapacityLimits(Section, frozen=True, kw_only=True):
+    """The operator's own bounds on a model or deployment: a minute's requests and tokens, and requests at once."""
+
+    rpm: Count | None = None
+    tpm: Count | None = None
+    concurrency: Count | None = None
+
+
+class Capabilities(Section, frozen=True, kw_only=True):
+    """What a model can do. A request that needs more goes to another deployment, or is refused."""
+
+    tools: bool = True
+    vision: bool = True
+    logprobs: bool = True
+    max_logprobs: Annotated[int, msgspec.Meta(ge=0, le=100)] = 20
+    regex: bool = False
+    suffix: bool = True
+    echo: bool = True
+    stop: Annotated[int, msgspec.Meta(ge=0, le=128)] = 16
+    ignore_eos: bool = False
+    priority_field: bool = False
+
+
+class ModelQueue(Section, frozen=True, kw_only=True):
+    """The bounds of a model's queue: waiters in all (default 4 times the ceiling, at least 32), and an org's share of them."""
+
+    max_waiters: Count | None = None
+    per_org: Share = 0.5
+
+
+class Timeouts(Section, frozen=True, kw_only=True):
+    """The timers of one upstream exchange.
+
+    `first_content` is for streams alone: an unary answer may take `total`. `idle` is between two events; comments never count.
+    `client_stall` is how long a client may leave its bytes unread.
+    """
+
+    connect_s: Period = field(name="connect", default=3.0)
+    pool_s: Period = field(name="pool", default=0.25)
+    write_s: Period = field(name="write", default=10.0)
+    first_content_s: Period = field(name="first_content", default=30.0)
+    idle_s: Period = field(name="idle", default=60.0)
+    client_stall_s: Period = field(name="client_stall", default=30.0)
+    total_s: Period = field(name="total", default=900.0)
+
+
+class Rates(Section, frozen=True, kw_only=True):
+    """Prices of one kind of service, in USD per million tokens."""
+
+    input: UsdPerMillion
+    output: UsdPerMillion
+    cached_input: UsdPerMillion | None = None
+
+
+class PriceStep(Rates, frozen=True, kw_only=True):
+    """The prices of a request whose input is above so many tokens; they hold for all of it."""
+
+    above: Count
+
+
+class Price(Rates, frozen=True, kw_only=True):
+    """What the org is charged, in USD per million tokens; `per_request` in USD. `input` includes what was cached."""
+
+    cache_write: UsdPerMillion | None = None
+    reasoning: UsdPerMillion | None = None
+    per_request: Factor | None = None
+    steps: tuple[PriceStep, ...] = ()
+    tiers: dict[Tier, Rates] = {}
+    from_date: datetime.date | None = field(name="from", default=None)
+
+
+class Deployment(Section, frozen=True, kw_only=True):
+    """A model at a provider. `order` 2 is tried only when no 1 can; `weight` splits the traffic inside an order.
+
+    `max_concurrency` absent is no ceiling. `cost` is what the operator pays.
+    """
+
+    provider: Name
+    model: Text
+    max_concurrency: Count | None = None
+    weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    order: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    limits: CapacityLimits = CapacityLimits()
+    cost: Price | None = None
+    capabilities: Capabilities | None = None
+
+
+class Model(Section, frozen=True, kw_only=True):
+    """What clients name. `tiers` absent offers every tier that has a price. Token counts absent are not checked."""
+
+    deployments: Annotated[tuple[Deployment, ...], msgspec.Meta(min_length=1)]
+    aliases: tuple[ModelName, ...] = ()
+    context_window: Count | None = None
+    max_output_tokens: Count | None = None
+    max_n: Count | None = None
+    tiers: tuple[Tier, ...] | None = None
+    price: Price | None = None
+    fallbacks: tuple[ModelName, ...] = ()
+    timeouts: Timeouts = Timeouts()
+    capabilities: Capabilities = Capabilities()
+    limits: CapacityLimits = CapacityLimits()
+    queue: ModelQueue = ModelQueue()
+    strategy: Literal["weighted", "least_busy", "latency"] = "weighted"
+
+
+class TierTerms(Section, frozen=True, kw_only=True):
+    """A tier's price as a multiple of the model's, its longest wait, and the share of a deployment that it may fill."""
+
+    price: Factor = Decimal("1.0")
+    queue_s: Duration = field(name="queue", default=30.0)
+    headroom: Share = 1.0
+
+
+class PriorityTerms(TierTerms, frozen=True, kw_only=True):
+    """The terms of `priority`: ahead of all others, and dearer."""
+
+    price: Factor = Decimal("1.5")
+    queue_s: Duration = field(name="queue", default=10.0)
+
+
+class OverLimitTerms(TierTerms, frozen=True, kw_only=True):
+    """The terms of `over-limit`: never waits, and leaves room for those within their limits."""
+
+    queue_s: Duration = field(name="queue", default=0.0)
+    headroom: Share = 0.85
+
+
+class FlexTerms(TierTerms, frozen=True, kw_only=True):
+    """The terms of `flex`: cheap, on spare room only."""
+
+    price: Factor = Decimal("0.8")
+    queue_s: Duration = field(name="queue", default=300.0)
+    headroom: Share = 0.70
+
+
+class Tiers(Section, frozen=True, kw_only=True):
+    """The price list of service. A file that has this section prices here every tier that it offers."""
+
+    priority: PriorityTerms | None = None
+    default: TierTerms | None = None
+    over_limit: OverLimitTerms | None = field(name="over-limit", default=None)
+    flex: FlexTerms | None = None
+    no_limit: TierTerms | None = field(name="no-limit", default=None)
+
+    def priced(self) -> dict[Tier, TierTerms]:
+        """Return the tiers that have a price, with their terms."""
+        terms: dict[Tier, TierTerms | None] = {
+            Tier.PRIORITY: self.priority,
+            Tier.DEFAULT: self.default,
+            Tier.OVER_LIMIT: self.over_limit,
+            Tier.FLEX: self.flex,
+            Tier.NO_LIMIT: self.no_limit,
+        }
+        return {tier: found for tier, found in terms.items() if found is not None}
+
+
+SHIPPED_TIERS = Tiers(
+    priority=PriorityTerms(), default=TierTerms(), over_limit=OverLimitTerms(), flex=FlexTerms(), no_limit=TierTerms()
+)
