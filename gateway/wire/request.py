@@ -1,14 +1,20 @@
 """The part of an inference request that the gateway reads, over the body's own bytes.
 
 `parse` refuses what is not one clean JSON document (400) or has the wrong shape (422, every bad field at once) and keeps the
-rest untouched: fields that nothing here names travel byte for byte. Token counts are estimates from bytes. Pure.
+rest untouched: fields that nothing here names travel byte for byte. Token counts are estimates from bytes. Which models, tiers
+and limits apply is decided elsewhere. Pure.
 """
 
+from collections.abc import Container, Mapping
 from enum import StrEnum
 
 import msgspec
 
-from gateway.wire.members import Members
+from gateway.errors import FieldError, InvalidJson, InvalidValue, Unprocessable
+from gateway.wire.fields import CHAT, COMPLETIONS, REFUSED_IN_EXTRA_BODY
+from gateway.wire.members import Members, splice, split
+from gateway.wire.prompts import Prompt
+from gateway.wire.readers import Reader, Wrong
 
 
 class Endpoint(StrEnum):
@@ -23,8 +29,9 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request: the fields that the gateway obeys, and the body's members for the dialect to edit.
 
     `models` is the client's list as sent (None when absent); `model` is None only when `models` is set. `max_tokens` is the
-    smaller of the two names. `service_tier` is the client's word. `prompt_tokens` is the estimate that is held.
-    `include_usage` is what the client asked of a stream, None when it did not say.
+    smaller of the two names; a dialect sends this value, whatever the body says. `service_tier` is the client's word.
+    `prompt_tokens` is the estimate that is held. `include_usage` is what the client asked of a stream, None when it did not say;
+    an empty `stream_options` asks on completions and does not on chat, as each contract has it.
     """
 
     endpoint: Endpoint
@@ -39,3 +46,127 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True):
     prompts: int
     prompt_tokens: int
     include_usage: bool | None
+    token_prompt: bool = False
+    """The prompt is token ids, which only some upstreams take."""
+    fields: Mapping[str, object] = {}
+    """Every known field that is there and not null, as its reader returned it: what capabilities are judged by."""
+    changes: Mapping[str, bytes | None] = {}
+    """What the gateway itself changes in the body before it leaves, by name: JSON text, or None to leave the field out."""
+
+    def __repr__(self) -> str:
+        return f"InferenceRequest({self.endpoint}, {self.members!r})"
+
+
+class Table(msgspec.Struct, frozen=True):
+    """One endpoint's fields, and the one that holds what is asked."""
+
+    fields: Mapping[str, Reader]
+    asked: str
+
+
+TABLES: Mapping[Endpoint, Table] = {Endpoint.CHAT: Table(CHAT, "messages"), Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt")}
+
+
+def parse(endpoint: Endpoint, body: bytes) -> InferenceRequest:
+    """Read a request body.
+
+    Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once) and `InvalidValue`
+    (fields that contradict each other).
+    """
+    table = TABLES[endpoint]
+    try:
+        members = _merge_extra_body(split(body))
+        found = _read(members, table)
+    except RecursionError:
+        raise InvalidJson("The body is nested too deeply") from None
+    if found.get("top_logprobs") is not None and not found.get("logprobs"):
+        raise InvalidValue("top_logprobs needs logprobs to be true", param="top_logprobs")
+    return _request(endpoint, members, found)
+
+
+def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
+    """Refuse entries of `models` that are no plain names: `deploy_id:`, addresses and revisions, unless exactly so registered.
+
+    Raises `Unprocessable` with every such entry.
+    """
+    bad = [place for place, name in enumerate(models) if ":" in name and name not in known]
+    if bad:
+        text = "Input should be a plain model name, without a deployment, an address or a revision"
+        raise Unprocessable(tuple(FieldError(("body", "models", place), text, "value_error") for place in bad))
+
+
+def _read(members: Members, table: Table) -> dict[str, object]:
+    found: dict[str, object] = {}
+    given = {item.name for item in members.items if item.value != b"null"}
+    listed = "models" in given
+    required = (table.asked,) if listed else ("model", table.asked)
+    errors = [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
+    for item in members.items:
+        reader = table.fields.get(item.name)
+        if reader is None or item.value == b"null" or (listed and item.name == "model"):
+            continue
+        try:
+            found[item.name] = reader(item.value)
+        except Wrong as wrong:
+            errors += wrong.at("body", item.name)
+    if errors:
+        raise Unprocessable(tuple(errors))
+    return found
+
+
+def _merge_extra_body(members: Members) -> Members:
+    """Lift what is in `extra_body` to the top, where an explicit field wins, so that everything below sees one body."""
+    raw = members.value("extra_body")
+    if raw is None:
+        return members
+    if raw == b"null":
+        return split(splice(members, {"extra_body": None}))
+    if not raw.startswith(b"{"):
+        raise Unprocessable((FieldError(("body", "extra_body"), "Input should be an object", "dict_type"),))
+    extra = split(raw)
+    refused = [item.name for item in extra.items if item.name in REFUSED_IN_EXTRA_BODY]
+    if refused:
+        text = "This field belongs at the top of the body"
+        raise Unprocessable(tuple(FieldError(("body", "extra_body", name), text, "extra_forbidden") for name in refused))
+    explicit = {item.name for item in members.items}
+    lifted = {item.name: item.value for item in extra.items if item.name not in explicit}
+    return split(splice(members, {"extra_body": None, **lifted}))
+
+
+def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> InferenceRequest:
+    values = msgspec.convert(found, Obeyed)
+    asked = values.messages or values.prompt
+    bounds = [bound for bound in (values.max_tokens, values.max_completion_tokens) if bound is not None]
+    options = values.stream_options
+    return InferenceRequest(
+        endpoint=endpoint,
+        members=members,
+        model=values.model,
+        models=values.models,
+        stream=values.stream,
+        service_tier=values.service_tier,
+        fail_fast=values.fail_fast,
+        max_tokens=min(bounds, default=None),
+        n=values.n,
+        prompts=asked.prompts,
+        prompt_tokens=asked.tokens,
+        include_usage=None if options is None else options.get("include_usage", endpoint is Endpoint.COMPLETIONS),
+        token_prompt=asked.of_tokens,
+        fields=found,
+    )
+
+
+class Obeyed(msgspec.Struct):
+    """The fields that steer the gateway, with their defaults. One of `messages` and `prompt` is there."""
+
+    model: str | None = None
+    models: tuple[str, ...] | None = None
+    messages: Prompt | None = None
+    prompt: Prompt = Prompt(0, 0)
+    stream: bool = False
+    service_tier: str | None = None
+    fail_fast: bool = False
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    n: int = 1
+    stream_options: dict[str, bool] | None = None

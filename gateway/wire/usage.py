@@ -1,6 +1,11 @@
 """The tokens of one answer, and how they are read from a `usage` object. Pure."""
 
+from collections.abc import Mapping
+
 import msgspec
+
+MOST_TOKENS = 1_000_000_000
+"""No answer has more; what claims to is a fault of the provider's, and is no figure to charge anybody for."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,3 +20,38 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         """Return input and output together."""
         return self.input + self.output
+
+
+decode = msgspec.json.Decoder().decode
+
+
+def usage_of(raw: bytes | msgspec.Raw) -> Usage | None:
+    """Return the usage that these bytes state, None when they state none (null, an empty object, no JSON)."""
+    try:
+        return read_usage(decode(raw))
+    except msgspec.DecodeError:
+        return None
+
+
+def read_usage(stated: object) -> Usage | None:
+    """Return the usage of a decoded `usage` object, None when it states none.
+
+    Figures that cannot be meant (negative, beyond `MOST_TOKENS`, no number) count as absent; a fraction is cut off. More cached
+    than input tokens, or more reasoning than output, is read as all of them.
+    """
+    if not isinstance(stated, dict):
+        return None
+    prompt, completion = _tokens(stated, "prompt_tokens"), _tokens(stated, "completion_tokens")
+    if prompt is None and completion is None:
+        return None
+    given, produced = prompt or 0, completion or 0
+    cached = _tokens(stated.get("prompt_tokens_details"), "cached_tokens") or 0
+    reasoning = _tokens(stated.get("completion_tokens_details"), "reasoning_tokens") or 0
+    return Usage(input=given, output=produced, cached=min(cached, given), reasoning=min(reasoning, produced))
+
+
+def _tokens(stated: object, name: str) -> int | None:
+    figure = stated.get(name) if isinstance(stated, Mapping) else None
+    if isinstance(figure, bool) or not isinstance(figure, int | float) or not 0 <= figure <= MOST_TOKENS:
+        return None
+    return int(figure)

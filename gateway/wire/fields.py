@@ -1,0 +1,106 @@
+"""Which fields a request body may hold and what they may be: the superset of the published contracts (wire contract, section 4).
+
+One line a field. A field that an endpoint's table does not name is unknown there: it is not looked at, and providers may be set
+to get none of those. What the key or the model allows beyond this is decided elsewhere. Pure.
+"""
+
+from collections.abc import Mapping
+
+from gateway.wire.prompts import conversation, prompt
+from gateway.wire.readers import (
+    Reader,
+    anything,
+    filled_text,
+    flag,
+    integer,
+    list_of,
+    logit_bias,
+    model_list,
+    number,
+    object_of,
+    one_of,
+    response_format,
+    stops,
+    text,
+)
+
+MOST_OUTPUT_TOKENS = 10_000_000
+
+SHARED: Mapping[str, Reader] = {
+    "model": text,
+    "models": model_list,
+    "fail_fast": flag,
+    "service_tier": text,
+    "stream": flag,
+    "stream_options": object_of(include_usage=flag, continuous_usage_stats=flag),
+    "max_tokens": integer(1, MOST_OUTPUT_TOKENS),
+    "max_completion_tokens": integer(1, MOST_OUTPUT_TOKENS),
+    "n": integer(1, 128),
+    "stop": stops,
+    "temperature": number(0, 2),
+    "top_p": number(0, 1),
+    "presence_penalty": number(-2, 2),
+    "frequency_penalty": number(-2, 2),
+    "logit_bias": logit_bias,
+    "seed": integer(-(2**63), 2**64 - 1),
+    "user": text,
+    "store": flag,
+    "metadata": anything,
+    "response_format": response_format,
+    "prompt_cache_key": text,
+}
+
+CHAT: Mapping[str, Reader] = {
+    **SHARED,
+    "messages": conversation,
+    "logprobs": flag,
+    "top_logprobs": integer(0, 20),
+    "tools": list_of(object_of()),
+    "tool_choice": anything,
+    "parallel_tool_calls": flag,
+    "functions": list_of(object_of()),
+    "function_call": anything,
+    "reasoning_effort": one_of("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    "verbosity": anything,
+    "modalities": anything,
+    "audio": anything,
+    "prediction": anything,
+    "web_search_options": anything,
+    "prompt_cache_retention": anything,
+    "safety_identifier": anything,
+}
+
+COMPLETIONS: Mapping[str, Reader] = {
+    **SHARED,
+    "prompt": prompt,
+    "logprobs": integer(0),
+    "best_of": integer(1),
+    "echo": flag,
+    "suffix": text,
+    "min_p": number(0, 1),
+    "top_k": integer(0),
+    "repetition_penalty": number(0.01, 5),
+    "stop_token_ids": list_of(integer(0), 16),
+    "return_tokens_as_token_ids": flag,
+    "ignore_eos": flag,
+    "prompt_cache_options": object_of(mode=one_of("explicit", "implicit"), ttl=one_of("5m", "1h")),
+    "data": object_of(image=list_of(filled_text), video=list_of(filled_text)),
+}
+
+REFUSED_IN_EXTRA_BODY = frozenset(
+    {
+        "model",
+        "models",
+        "messages",
+        "prompt",
+        "stream",
+        "stream_options",
+        "service_tier",
+        "fail_fast",
+        "n",
+        "best_of",
+        "max_tokens",
+    }
+    | {"max_completion_tokens", "extra_body"}
+)
+"""What steers or prices a request may not hide in `extra_body`."""
