@@ -1,0 +1,79 @@
+from typing import Any
+
+import pytest
+
+from gateway.policy.admission import Charge, Dimension
+from gateway.policy.catalogue import Guards, Limits, Org, Tier, TierTerms
+from gateway.policy.charging import Target, Tenant, ceiling, target_charges
+from tests.catalogues import TERMS, deployment, key, model
+
+FULL = Limits(rpm=10, tpm=1000, rpd=100, concurrency=4)
+KEY = key(
+    limits=FULL,
+    per_model={"m": FULL},
+    concurrency_per_model=3,
+    flex=Guards(rpm=5, concurrency=2),
+    over_limit=Guards(rpm=6, concurrency=1),
+)
+ORG = Org(name="acme", limits=FULL, per_model={"m": FULL})
+MODEL = model("m", deployment("m", max_concurrency=10, limits=FULL), limits=FULL)
+TENANT = Tenant(KEY, ORG)
+
+
+def charged(tier: Tier, *, walks_past_rates: bool = False) -> tuple[Charge, ...]:
+    return target_charges(TENANT, Target(MODEL, MODEL.deployments[0], tier), TERMS[tier], walks_past_rates=walks_past_rates)
+
+
+def places(charges: tuple[Charge, ...], **fields: Any) -> set[tuple[str, Dimension]]:
+    return {(c.scope, c.dimension) for c in charges if all(getattr(c, name) == value for name, value in fields.items())}
+
+
+def test_default_pays_in_all_six_scopes_and_the_callers_own_come_first() -> None:
+    charges = charged(Tier.DEFAULT)
+    assert {c.scope for c in charges} == {"k:k1", "km:k1:m", "o:acme", "om:acme:m", "m:m", "d:m/p"}
+    tenant = [c.tenant for c in charges]
+    assert tenant == sorted(tenant, reverse=True)
+    assert {c.tenant for c in charges if c.scope in ("m:m", "d:m/p")} == {False}
+
+
+@pytest.mark.parametrize("tier", [Tier.FLEX, Tier.NO_LIMIT, Tier.OVER_LIMIT])
+def test_some_tiers_spend_no_rates_of_the_callers_but_every_slot(tier: Tier) -> None:
+    own = places(charged(tier), tenant=True)
+    guards = {place for place in own if place[0] in ("kf:k1", "kx:k1")}
+    assert {dimension for _, dimension in own - guards} == {Dimension.CONCURRENCY}
+    assert {scope for scope, _ in own - guards} == {"k:k1", "km:k1:m", "o:acme", "om:acme:m"}
+    assert places(charged(tier), tenant=False) == places(charged(Tier.DEFAULT), tenant=False), "capacity holds for every tier"
+
+
+def test_tiers_without_rates_have_guards_of_their_own() -> None:
+    assert places(charged(Tier.FLEX), scope="kf:k1") == {("kf:k1", Dimension.RPM), ("kf:k1", Dimension.CONCURRENCY)}
+    assert places(charged(Tier.OVER_LIMIT), scope="kx:k1") == {("kx:k1", Dimension.RPM), ("kx:k1", Dimension.CONCURRENCY)}
+    assert not places(charged(Tier.DEFAULT), scope="kf:k1")
+
+
+def test_a_limit_of_the_callers_own_ends_the_walk_but_rates_that_are_walked_past() -> None:
+    assert all(c.ends_walk == c.tenant for c in charged(Tier.DEFAULT))
+    past = charged(Tier.DEFAULT, walks_past_rates=True)
+    assert places(past, ends_walk=True) == {place for place in places(past, tenant=True) if place[1] is Dimension.CONCURRENCY}
+
+
+@pytest.mark.parametrize(
+    ("room", "headroom", "expected"), [(10, 1.0, 10), (10, 0.7, 7), (10, 0.85, 8), (1, 0.7, 1), (None, 0.7, None)]
+)
+def test_a_ceiling_is_never_nothing(room: int | None, headroom: float, expected: int | None) -> None:
+    assert ceiling(deployment("m", max_concurrency=room), TierTerms(headroom=headroom)) == expected
+
+
+def test_a_deployments_own_limit_lowers_its_ceiling() -> None:
+    assert ceiling(deployment("m", max_concurrency=10, limits=Limits(concurrency=4)), TierTerms()) == 4
+    assert ceiling(deployment("m", limits=Limits(concurrency=4)), TierTerms()) == 4
+
+
+def test_a_keys_concurrency_per_model_is_the_key_and_models() -> None:
+    plain = target_charges(
+        Tenant(key(concurrency_per_model=200), Org(name="acme")),
+        Target(MODEL, MODEL.deployments[0], Tier.FLEX),
+        TERMS[Tier.FLEX],
+        walks_past_rates=False,
+    )
+    assert [(c.scope, c.limit) for c in plain if c.tenant] == [("km:k1:m", 200)]

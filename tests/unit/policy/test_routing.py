@@ -1,0 +1,199 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import Failed, Fault, GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.policy.catalogue import Catalogue, Guards, Tier
+from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, remaining, weighted_order
+from gateway.policy.tiers import Wish
+from gateway.wire.request import Endpoint, InferenceRequest
+from tests.catalogues import catalogue, deployment, key, model, provider, request
+
+DEFAULT = Wish(Tier.DEFAULT)
+P1, P2 = provider("p1"), provider("p2")
+A = model("A", deployment("A", P1), deployment("A", P2, order=2), aliases=("alias-of-A",), context_window=1000)
+B = model("B", deployment("B", P1), context_window=4000)
+C = model("C", deployment("C", P1), context_window=500)
+
+
+def plan(asked: InferenceRequest, *, of: Catalogue | None = None, wanted: Wish = DEFAULT, **rights: object) -> Plan:
+    return Planner(of or catalogue(A, B, C)).plan(key(**rights), asked, wanted, dice=1)
+
+
+def order(found: Plan) -> list[tuple[str, str]]:
+    return [(c.target.deployment.id, c.target.tier) for c in found.candidates]
+
+
+def names(found: Plan) -> list[str]:
+    return list(dict.fromkeys(c.target.model.name for c in found.candidates))
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (request("A"), ["A"]),
+        (request("A", "B"), ["A", "B"]),
+        (request("A", "A", "B"), ["A", "B"]),
+        (request("A", "alias-of-A", "B"), ["A", "B"]),
+        (request(models=("B",), model="A"), ["B"]),
+        (request(models=("B",), model=None), ["B"]),
+        (request(models=("B",), model="nope"), ["B"]),
+        (request(models=("A", "A")), ["A"]),
+    ],
+)
+def test_the_chain_is_the_clients_list_without_doubles(asked: InferenceRequest, expected: list[str]) -> None:
+    assert names(plan(asked)) == expected
+
+
+def test_providers_of_a_model_follow_each_other_before_the_next_model() -> None:
+    assert order(plan(request("A", "B"))) == [("A/p1", "default"), ("A/p2", "default"), ("B/p1", "default")]
+
+
+def test_an_answer_names_the_model_as_the_client_did() -> None:
+    assert [c.shown for c in plan(request("alias-of-A", "B")).candidates] == ["alias-of-A", "alias-of-A", "B"]
+
+
+def test_auto_tries_every_provider_within_the_limits_before_any_over_them() -> None:
+    overflowing = plan(request("A", "B"), wanted=Wish(Tier.DEFAULT, overflow=True), over_limit=Guards())
+    assert order(overflowing) == [
+        ("A/p1", "default"),
+        ("A/p2", "default"),
+        ("A/p1", "over-limit"),
+        ("A/p2", "over-limit"),
+        ("B/p1", "default"),
+        ("B/p1", "over-limit"),
+    ]
+
+
+def test_the_servers_list_follows_only_where_the_client_sent_none() -> None:
+    withal = catalogue(model("A", deployment("A", P1), fallbacks=("B", "C")), B, C)
+    assert names(plan(request("A"), of=withal)) == ["A", "B", "C"]
+    assert names(plan(request(models=("A",)), of=withal)) == ["A"]
+    assert names(plan(request("A"), of=withal, models=("A", "C"))) == ["A", "C"], "entries that the key may not use are skipped"
+
+
+@pytest.mark.parametrize(
+    ("asked", "rights", "error"),
+    [
+        (request("A", "Unknown"), {}, ModelNotFound),
+        (request("A ", "A"), {}, ModelNotFound),
+        (request("a"), {}, ModelNotFound),
+        (request("A", "B"), {"models": ("A",)}, ModelNotFound),
+        (request("A", endpoint=Endpoint.COMPLETIONS), {}, UnsupportedParameter),
+        (request("A"), {"providers": ("other-*",)}, UnsupportedParameter),
+    ],
+)
+def test_a_bad_entry_fails_before_anything_is_tried(
+    asked: InferenceRequest, rights: dict[str, object], error: type[GatewayError]
+) -> None:
+    with pytest.raises(error) as raised:
+        plan(asked, **rights)
+    assert raised.value.param == "model"
+
+
+def test_unknown_and_forbidden_read_alike() -> None:
+    texts = []
+    for name, rights in (("B", {"models": ("A",)}), ("Z", {})):
+        with pytest.raises(ModelNotFound) as raised:
+            plan(request("A", name), **rights)
+        texts.append(raised.value.message.replace(f"'{name}'", "''"))
+    assert texts[0] == texts[1]
+
+
+def test_n_above_the_models_own_bound_is_refused_naming_the_model() -> None:
+    with pytest.raises(InvalidValue, match="'A' allows n up to 1") as raised:
+        plan(request("A", "B", n=2), of=catalogue(model("A", max_n=1), B))
+    assert raised.value.param == "n"
+
+
+def test_a_provider_that_the_key_may_not_use_is_left_out() -> None:
+    assert order(plan(request("A"), providers=("p2",))) == [("A/p2", "default")]
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_the_order_is_the_operators_then_chance(dice: int) -> None:
+    deployments = [deployment("m", provider(f"p{n}"), order=n % 2) for n in range(4)]
+    ordered = weighted_order(deployments, dice)
+    assert sorted(d.id for d in ordered) == sorted(d.id for d in deployments)
+    assert [d.order for d in ordered] == [0, 0, 1, 1]
+
+
+def test_chance_follows_the_weights() -> None:
+    heavy, light = deployment("m", P1, weight=3), deployment("m", P2)
+    firsts = Counter(weighted_order([heavy, light], dice * 0x9E3779B97F4A7C15)[0].id for dice in range(4000))
+    assert 2850 < firsts["m/p1"] < 3150
+
+
+CAPACITY, UNAVAILABLE, CLIENT = "capacity", "unavailable", "client"
+
+
+@pytest.mark.parametrize(
+    ("on", "ends", "expected"),
+    [
+        pytest.param(("capacity", "unavailable"), [], [0, 1, 2], id="all in one offer"),
+        pytest.param(("capacity",), [], [0, 1, 2], id="refusals are capacity"),
+        pytest.param(("unavailable",), [], [0, 1], id="capacity does not lead on"),
+        pytest.param(
+            ("capacity", "unavailable"), [End(0, UNAVAILABLE, sent=True)], [1, 2], id="the other provider, then the next model"
+        ),
+        pytest.param(("capacity",), [End(0, UNAVAILABLE, sent=True)], [1], id="failover inside a model is always on"),
+        pytest.param(
+            ("capacity",), [End(0, UNAVAILABLE, sent=True), End(1, CAPACITY, sent=False)], [], id="each class must lead on"
+        ),
+        pytest.param(("capacity", "unavailable"), [End(0, CLIENT, sent=True)], [], id="the client's own fault ends the walk"),
+        pytest.param(
+            ("capacity", "unavailable"), [End(0, "context_length", sent=True)], [], id="its reason too, unless opted in"
+        ),
+        pytest.param(
+            ("capacity", "context_length"), [End(0, "context_length", sent=True)], [2], id="then only a larger context may follow"
+        ),
+        pytest.param(("capacity", "unavailable"), [End(0, RATE_LIMIT, sent=False)], [1, 2], id="a rate that was walked past"),
+        pytest.param(("capacity", "unavailable"), [End(n, UNAVAILABLE, sent=True) for n in range(3)], [], id="the end"),
+    ],
+)
+def test_what_leads_on(on: tuple[str, ...], ends: list[End], expected: list[int]) -> None:
+    assert list(remaining(plan(request("A", "B"), of=catalogue(A, B, on=on)), ends)) == expected
+
+
+def test_context_length_never_leads_to_a_smaller_context() -> None:
+    small = plan(request("A", "C"), of=catalogue(A, C, on=("context_length",)))
+    assert remaining(small, [End(0, "context_length", sent=True)]) == ()
+
+
+def test_attempts_are_bounded_and_refusals_are_no_attempts() -> None:
+    two = plan(request("A", "B"), of=catalogue(A, B, max_attempts=2))
+    assert remaining(two, [End(0, UNAVAILABLE, sent=True), End(1, CAPACITY, sent=False)]) == (2,)
+    assert remaining(two, [End(0, UNAVAILABLE, sent=True), End(1, UNAVAILABLE, sent=True)]) == ()
+
+
+@given(
+    st.lists(st.sampled_from([CAPACITY, UNAVAILABLE]), max_size=8),
+    st.sampled_from([("capacity",), ("capacity", "unavailable"), ()]),
+)
+def test_a_walk_never_repeats_and_always_ends(classes: list[str], on: tuple[str, ...]) -> None:
+    chain = plan(request("A", "B", "C"), of=catalogue(A, B, C, on=on))
+    ends: list[End] = []
+    for each in classes:
+        offered = remaining(chain, ends)
+        assert not {end.candidate for end in ends} & set(offered)
+        assert list(offered) == sorted(offered)
+        if not offered:
+            return
+        ends.append(End(offered[0], each, sent=True))
+    assert len(ends) <= len(chain.candidates) + 1
+
+
+@pytest.mark.parametrize(
+    ("failed", "expected"),
+    [
+        (Failed(fault=Fault.REJECTED, code="context_length_exceeded"), "context_length"),
+        (Failed(fault=Fault.REJECTED, code="content_filter"), "content_filter"),
+        (Failed(fault=Fault.REJECTED, code="invalid_value"), "client"),
+        (Failed(fault=Fault.BUSY), "capacity"),
+        (Failed(fault=Fault.SERVER), "unavailable"),
+    ],
+)
+def test_a_failure_has_one_class(failed: Failed, expected: str) -> None:
+    assert end_class(failed) == expected

@@ -1,0 +1,134 @@
+import pytest
+
+from gateway.errors import Failed, Fault, RateLimited
+from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Level, Reach, Refusal, Row, Unit
+from gateway.policy.catalogue import Tier
+from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused
+
+ESTIMATE = Estimate(1, 10, 90, 100)
+
+
+def charge(dimension: Dimension = Dimension.RPM, *, tenant: bool = True, ends_walk: bool = True, limit: int = 10) -> Charge:
+    unit = {Dimension.RPM: Unit.REQUEST, Dimension.CONCURRENCY: Unit.SLOT}.get(dimension, Unit.TOTAL)
+    kind = Kind.HELD if unit is Unit.SLOT else Kind.RATE
+    return Charge(
+        "k:1" if tenant else "d:1", dimension, kind, unit, Reach.REQUEST, limit, limit, 60_000, limit, tenant, ends_walk
+    )
+
+
+def row(tier: Tier = Tier.DEFAULT) -> Row:
+    return Row("d", "m", tier, (), ESTIMATE)
+
+
+OWN, ROOM = charge(), charge(Dimension.CONCURRENCY, tenant=False, ends_walk=False)
+PASSED = charge(ends_walk=False)
+
+
+def no(at: int, by: Charge, wait_ms: int | None = 700, *, never: bool = False) -> Refusal:
+    return Refusal(at, by, wait_ms, never)
+
+
+@pytest.mark.parametrize(
+    ("rows", "refusals", "code", "wait_ms"),
+    [
+        pytest.param([row()], [no(0, OWN)], "rate_limit_exceeded", 700, id="the caller's own limit"),
+        pytest.param([row()], [no(0, ROOM, None)], "engine_overloaded", 1000, id="no room, and nobody knows when"),
+        pytest.param([row(), row()], [no(0, ROOM, 900), no(1, ROOM, 300)], "engine_overloaded", 300, id="the soonest room"),
+        pytest.param([row(Tier.FLEX)], [no(0, ROOM, None)], "flex_no_capacity", 1000, id="flex has words of its own"),
+        pytest.param([row(Tier.FLEX)], [no(0, OWN)], "rate_limit_exceeded", 700, id="flex over its own guard"),
+        pytest.param(
+            [row(), row(Tier.OVER_LIMIT)],
+            [no(0, PASSED), no(1, ROOM, None)],
+            "rate_limit_exceeded",
+            700,
+            id="over the limit, without room",
+        ),
+        pytest.param(
+            [row(), row(Tier.OVER_LIMIT)], [no(0, ROOM, None), no(1, ROOM, None)], "engine_overloaded", 1000, id="within it, full"
+        ),
+        pytest.param(
+            [row(), row()], [no(0, PASSED), no(1, ROOM, None)], "engine_overloaded", 1000, id="one was within the limits"
+        ),
+        pytest.param([row(), row()], [no(0, ROOM, None), no(1, OWN)], "rate_limit_exceeded", 700, id="what ended the walk"),
+    ],
+)
+def test_three_causes_stay_apart(rows: list[Row], refusals: list[Refusal], code: str, wait_ms: int) -> None:
+    error = refused(rows, refusals)
+    assert (error.error_code, error.retry_after_ms) == (code, wait_ms)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "kind", "text"),
+    [
+        (Dimension.RPM, "requests", "requests per minute (RPM): limit 10"),
+        (Dimension.TPM, "tokens", "tokens per minute (TPM): limit 10"),
+        (Dimension.CONCURRENCY, "requests", "Rate limited: 10 concurrent requests"),
+    ],
+)
+def test_a_refusal_names_its_limit(dimension: Dimension, kind: str, text: str) -> None:
+    error = refused([row()], [no(0, charge(dimension))])
+    assert isinstance(error, RateLimited)
+    assert error.error_type == kind
+    assert text in error.message
+
+
+def test_what_can_never_fit_says_so_and_suggests_no_wait() -> None:
+    error = refused([row()], [no(0, charge(Dimension.TPM), None, never=True)])
+    assert (error.error_type, error.retryable, error.retry_after_ms) == ("tokens", False, None)
+    assert "too large" in error.message
+    assert "requested 100" in error.message
+
+
+@pytest.mark.parametrize(
+    ("failed", "tier", "code", "books"),
+    [
+        (Failed(fault=Fault.BUSY), Tier.DEFAULT, "engine_overloaded", "upstream_error"),
+        (Failed(fault=Fault.ACCOUNT_RATE), Tier.DEFAULT, "engine_overloaded", "upstream_error"),
+        (Failed(fault=Fault.BUSY), Tier.FLEX, "flex_no_capacity", "upstream_error"),
+        (Failed(fault=Fault.CONNECT), Tier.DEFAULT, "upstream_unavailable", "upstream_error"),
+        (Failed(fault=Fault.SERVER), Tier.DEFAULT, "upstream_unavailable", "upstream_error"),
+        (Failed(fault=Fault.STALE_MODEL), Tier.DEFAULT, "upstream_unavailable", "upstream_error"),
+        (Failed(fault=Fault.BAD_ANSWER), Tier.DEFAULT, "upstream_bad_response", "upstream_error"),
+        (Failed(fault=Fault.CREDENTIAL), Tier.DEFAULT, "upstream_auth_error", "upstream_error"),
+        (Failed(fault=Fault.TIMEOUT), Tier.DEFAULT, "upstream_timeout", "timeout"),
+        (Failed(fault=Fault.REJECTED, status=400, code="invalid_value"), Tier.DEFAULT, "invalid_value", "client_error"),
+    ],
+)
+def test_a_failed_provider_is_told_apart(failed: Failed, tier: Tier, code: str, books: str) -> None:
+    error = exhausted(failed, tier, [])
+    assert (error.error_code, outcome(error)) == (code, books)
+
+
+def test_every_fault_has_words() -> None:
+    for fault in Fault:
+        assert exhausted(Failed(fault=fault, status=400), Tier.DEFAULT, []).message
+
+
+def test_the_smallest_hint_is_passed_on() -> None:
+    assert exhausted(Failed(fault=Fault.BUSY), Tier.DEFAULT, [7000, 3000]).retry_after_ms == 3000
+
+
+def test_headers_show_the_tightest_of_the_callers_own_limits() -> None:
+    levels = [
+        Level(charge(limit=100), level=10, held=5, reset_ms=6000),
+        Level(charge(limit=20), level=10, held=4, reset_ms=400),
+        Level(charge(Dimension.TPM, limit=9), level=12, held=0, reset_ms=61_000),
+        Level(charge(Dimension.TPM, tenant=False, limit=1), level=1, held=0, reset_ms=1),
+    ]
+    assert dict(rate_headers(levels)) == {
+        b"x-ratelimit-limit-requests": b"20",
+        b"x-ratelimit-remaining-requests": b"6",
+        b"x-ratelimit-reset-requests": b"400ms",
+        b"x-ratelimit-limit-tokens": b"9",
+        b"x-ratelimit-remaining-tokens": b"0",
+        b"x-ratelimit-reset-tokens": b"1m1s",
+    }
+    assert rate_headers([Level(ROOM, 0, 0, 0)]) == []
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, b"0ms"), (12, b"12ms"), (1000, b"1s"), (1001, b"2s"), (360_000, b"6m0s"), (3_600_000, b"1h0m0s")],
+)
+def test_durations_read_as_in_go(milliseconds: int, text: bytes) -> None:
+    assert duration(milliseconds) == text
