@@ -89,7 +89,11 @@ class Child:
             return True
         if self._process is not None and self.pid is not None:
             self._process.terminate()
-        _, late = await asyncio.wait({self._keeper}, timeout=grace_s)
+        try:
+            _, late = await asyncio.wait({self._keeper}, timeout=grace_s)
+        except asyncio.CancelledError:  # whoever waits for it has no more time
+            await self.kill()
+            raise
         if late:
             log.warning("child_killed", child=self.name, after_s=grace_s)
             await self.kill()

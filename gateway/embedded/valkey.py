@@ -47,7 +47,10 @@ def server_options(state_dir: Path, socket_path: Path) -> list[str]:
 
 
 class Valkey:
-    """The server, as an async context manager: ready on entry, its files complete on exit, restarted if it ends between."""
+    """The server, as an async context manager: ready on entry, its files complete on exit, restarted if it ends between.
+
+    `state_dir` and `run_dir` exist; the socket is made in `run_dir`, whose path is short.
+    """
 
     def __init__(self, state_dir: Path, run_dir: Path) -> None:
         self._state_dir = state_dir.resolve()
@@ -72,7 +75,6 @@ class Valkey:
         """
         if len(os.fsencode(self._socket_path)) > MAX_SOCKET_PATH_BYTES:
             raise Unavailable(f"the path of the embedded Valkey's socket is too long: {self._socket_path}")
-        self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._gateway_lock = Lock.take(self._state_dir / "gateway.lock")
         if self._gateway_lock is None:
             raise Unavailable(

@@ -20,7 +20,6 @@ async def tied(state_dir: Path, run_dir: Path) -> None:
 
 
 def untied(state_dir: Path, run_dir: Path) -> None:
-    state_dir.mkdir()
     lock = Lock.take(state_dir / "valkey.lock")
     assert lock is not None
     socket_path = run_dir / "valkey.sock"

@@ -20,7 +20,9 @@ from tests.integration.processes.conditions import alive, until, until_gone
 
 @pytest.fixture
 def state_dir(tmp_path: Path) -> Path:
-    return tmp_path / "state"
+    path = tmp_path / "state"
+    path.mkdir()
+    return path
 
 
 async def store(valkey: Valkey, value: str) -> None:
@@ -75,7 +77,7 @@ async def test_a_second_gateway_on_the_same_state_is_refused(state_dir: Path, tm
 
 
 async def test_a_server_that_cannot_start_is_refused_with_its_own_words(state_dir: Path, tmp_path: Path) -> None:
-    (state_dir / "appendonlydir").mkdir(parents=True)
+    (state_dir / "appendonlydir").mkdir()
     (state_dir / "appendonlydir" / "appendonly.aof.manifest").write_text("no manifest\n")
     with pytest.raises(Unavailable, match=r"did not start: .*AOF.*valkey\.log"):
         async with Valkey(state_dir, tmp_path):

@@ -1,0 +1,38 @@
+"""What the supervisor tells a worker, on the first line of its stdin: not on its command line, which the whole machine reads."""
+
+from pathlib import Path
+
+import msgspec
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker's place. `api_fd` is the shared listening socket; `control_path` is where the supervisor reaches the worker."""
+
+    name: str
+    supervisor_pid: int
+    config_path: str
+    environ: dict[str, str]
+    api_fd: int
+    control_path: Path
+    redis_url: str
+    state_dir: Path
+    pepper: bytes
+    drain_s: float
+
+    def __repr__(self) -> str:
+        """Return the worker's name alone: the rest is secret."""
+        return f"Assignment({self.name!r})"
+
+
+_encoder = msgspec.json.Encoder(enc_hook=str)
+_decoder = msgspec.json.Decoder(Assignment, dec_hook=lambda kind, value: kind(value))
+
+
+def encode(assignment: Assignment) -> bytes:
+    """Return the assignment as one line."""
+    return _encoder.encode(assignment)
+
+
+def decode(line: bytes) -> Assignment:
+    """Return the assignment of this line. Raises msgspec.ValidationError."""
+    return _decoder.decode(line)

@@ -1,0 +1,89 @@
+"""One worker's life: take the assignment, serve, and leave in order when told to or when the supervisor is gone."""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from socket import socket
+from typing import Protocol
+
+import uvloop
+
+from gateway.embedded.lifeline import Lifeline, die_with
+from gateway.processes.assignment import Assignment, decode
+from gateway.processes.departure import Departure
+from gateway.processes.server import Asgi, Server
+
+GC_THRESHOLDS = (10_000, 20, 20)
+"""A request makes few cycles and many objects: the default would collect several times a request."""
+
+
+class Gateway(Protocol):
+    """What a worker serves: `api` to clients, `control` (GET /status, GET /metrics) to the supervisor."""
+
+    @property
+    def api(self) -> Asgi:
+        """Return the application for clients."""
+
+    @property
+    def control(self) -> Asgi:
+        """Return the application for the supervisor."""
+
+    async def start(self) -> None:
+        """Connect what the first request needs."""
+
+    async def drain(self, timeout_s: float) -> None:
+        """Refuse new requests and let those under way end, up to the timeout."""
+
+    async def stop(self) -> None:
+        """Settle and flush everything."""
+
+
+Build = Callable[[Assignment], Gateway]
+
+
+def main(build: Build) -> int:
+    """Live one worker's life. Return its exit code."""
+    lifeline = Lifeline()
+    assignment = decode(lifeline.assignment())
+    die_with(assignment.supervisor_pid)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(live(assignment, build, lifeline))
+
+
+async def live(assignment: Assignment, build: Build, lifeline: Lifeline) -> int:
+    """Serve until a signal, or the supervisor's end, asks to leave."""
+    departure = Departure(insistent=False)
+    loop = asyncio.get_running_loop()
+
+    def orphaned() -> None:
+        loop.call_soon_threadsafe(departure.ask)
+
+    lifeline.watch(orphaned)
+    return await departure.watch(serve(assignment, build, departure))
+
+
+async def serve(assignment: Assignment, build: Build, departure: Departure) -> int:
+    """Serve one gateway, then take it down in the order in which its parts need each other."""
+    gateway = build(assignment)
+    await gateway.start()
+    api = Server(gateway.api, drain_s=assignment.drain_s)
+    await api.open(socket(fileno=assignment.api_fd))
+    settle_memory()
+    departure.be_patient()
+    control = Server(gateway.control, unix_path=assignment.control_path)
+    await control.open()  # last: whoever gets an answer there knows that the worker serves
+    await departure.asked.wait()
+    api.leave()
+    await gateway.drain(assignment.drain_s)
+    await api.close()
+    await gateway.stop()
+    await control.close()
+    assignment.control_path.unlink(missing_ok=True)
+    return 0
+
+
+def settle_memory() -> None:
+    """Keep what start-up built out of every later collection: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)

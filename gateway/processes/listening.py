@@ -1,0 +1,31 @@
+"""Binds the gateway's ports, once and before anything else starts.
+
+The workers accept on one shared socket. With a socket each (SO_REUSEPORT) the kernel would spread connections more evenly, but
+those that wait in the queue of a worker that is killed would be reset; on a shared queue the next worker takes them.
+"""
+
+import os
+import socket
+
+from gateway.embedded.child import Unavailable
+from gateway.processes.server import BACKLOG
+
+
+def listen(name: str, host: str, port: int) -> socket.socket:
+    """Return a listening socket for the listener of this name.
+
+    Raises Unavailable, in one line, where the address cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
+    except OSError as error:  # a name that resolves to nothing comes as one too, with the resolver's negative number
+        known = error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno).lower() if known else "no address of that name"
+        raise Unavailable(f"cannot listen on {host}:{port} for {name}: {reason}") from None
+
+
+def address(listener: socket.socket) -> str:
+    """Return the listener's address as it goes into a URL."""
+    host, port, *_ = listener.getsockname()
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,144 @@
+"""The supervisor: what starts before what, what is kept running, and what ends after what.
+
+Up: ports, Valkey, workers, operations port. Down: readiness, the delay in which load balancers notice, workers, operations
+port, Valkey. It serves no request itself and never loads the application. Times are seconds.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from socket import socket
+
+import msgspec
+import structlog
+
+from gateway.config.structs import Config
+from gateway.embedded.child import Unavailable
+from gateway.embedded.valkey import Valkey
+from gateway.processes.assignment import Assignment
+from gateway.processes.departure import Departure
+from gateway.processes.fleet import Fleet
+from gateway.processes.listening import address, listen
+from gateway.processes.pepper import kept_pepper
+from gateway.processes.server import Asgi, Server
+
+log = structlog.get_logger("gateway.supervisor")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the configuration came from: each worker reads it again for itself."""
+
+    path: str
+    environ: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        """Return the path alone: the environment is secret."""
+        return f"Source({self.path!r})"
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the supervisor runs without knowing it: the module that a worker is, and the application of the operations port."""
+
+    worker_module: str
+    build_ops: Callable[["Supervisor"], Asgi]
+
+
+class Supervisor:
+    """One gateway on this machine."""
+
+    def __init__(self, config: Config, source: Source, parts: Parts) -> None:
+        self.config = config
+        self.draining = False
+        self._source = source
+        self._parts = parts
+        self._state_dir = Path(config.state_dir).resolve()
+        self._departure = Departure(insistent=True)
+        self._fleet = Fleet(parts.worker_module, [])
+
+    def control_sockets(self) -> list[str]:
+        """Return where each worker answers GET /status and GET /metrics."""
+        return self._fleet.control_sockets()
+
+    async def run(self) -> int:
+        """Run the gateway until a signal. Return the exit code: 0 after a whole drain, 128 and the signal's number else.
+
+        Raises Unavailable, in one line, where something that it stands on cannot be had.
+        """
+        return await self._departure.watch(self._live())
+
+    async def _live(self) -> int:
+        async with AsyncExitStack() as stack:
+            api = stack.enter_context(listen("api", self.config.api.host, self.config.api.port))
+            ops = stack.enter_context(listen("ops", self.config.ops.host, self.config.ops.port))
+            run_dir = stack.enter_context(run_directory())
+            self._make_state_dir()
+            redis_url = await self._redis(stack, run_dir)
+            ops_server = Server(self._parts.build_ops(self))
+            await ops_server.open(ops)
+            stack.push_async_callback(ops_server.close)
+            self._fleet = Fleet(self._parts.worker_module, self._assignments(api, run_dir, redis_url))
+            stack.push_async_callback(self._fleet.kill)
+            await self._fleet.start()
+            self._departure.be_patient()
+            log.info("started", api=address(api), ops=address(ops), workers=self.config.workers)
+            await self._departure.asked.wait()
+            await self._leave(api)
+        log.info("stopped")
+        return 0
+
+    async def _leave(self, api: socket) -> None:
+        self.draining = True
+        shutdown = self.config.shutdown
+        log.info("draining", delay_s=shutdown.delay_s, drain_s=shutdown.drain_s)
+        await asyncio.sleep(shutdown.delay_s)
+        api.close()  # a listener that one process keeps open goes on taking connections that nobody will accept
+        await self._fleet.drain(shutdown.drain_s)
+
+    def _make_state_dir(self) -> None:
+        try:
+            self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"cannot make state_dir '{self._state_dir}': {error.strerror}") from None
+
+    async def _redis(self, stack: AsyncExitStack, run_dir: Path) -> str:
+        if not self.config.redis.embedded:
+            return self.config.redis.url.reveal()
+        valkey = await stack.enter_async_context(Valkey(self._state_dir, run_dir))
+        return valkey.url
+
+    def _assignments(self, api: socket, run_dir: Path, redis_url: str) -> list[Assignment]:
+        pepper = self._pepper()
+        return [
+            Assignment(
+                name=f"w{number}",
+                supervisor_pid=os.getpid(),
+                config_path=self._source.path,
+                environ=dict(self._source.environ),
+                api_fd=api.fileno(),
+                control_path=run_dir / f"w{number}.sock",
+                redis_url=redis_url,
+                state_dir=self._state_dir,
+                pepper=pepper,
+                drain_s=self.config.shutdown.drain_s,
+            )
+            for number in range(self.config.workers)
+        ]
+
+    def _pepper(self) -> bytes:
+        configured = self.config.keys_pepper
+        return configured.reveal().encode() if configured is not None else kept_pepper(self._state_dir)
+
+
+@contextlib.contextmanager
+def run_directory() -> Iterator[Path]:
+    """Make a private directory for this run's sockets, short enough for the kernel's limit on their paths."""
+    path = Path(tempfile.mkdtemp(prefix="tiergate-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,128 @@
+"""The supervisor as a real process tree: what ends in which order, what is restarted, and that nothing is left behind."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.integration.processes.conditions import alive, until, until_gone
+from tests.integration.processes.gateways import Running, get, held
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    return tmp_path
+
+
+async def members(running: Running) -> list[int]:
+    """Return the process ids of the supervisor, its workers and its Valkey."""
+    return [running.process.pid, *await running.worker_pids(), await running.valkey_pid()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_a_signal_lets_answers_end_and_stops_valkey_last(place: Path, number: signal.Signals) -> None:
+    async with Running(place, workers=2) as running:
+        pids = await members(running)
+        async with held(running) as answer:
+            running.signal(number)
+            assert b" and the end" in await answer.read()
+        assert await running.exit_code() == 0
+        assert running.journal[-2:] in (
+            ["w0 stopped valkey=up", "w1 stopped valkey=up"],
+            ["w1 stopped valkey=up", "w0 stopped valkey=up"],
+        )
+        await until_gone(pids)
+
+
+async def test_the_gateway_serves_on_while_load_balancers_notice(place: Path) -> None:
+    async with Running(place, delay_s=0.5) as running:
+        running.signal(signal.SIGTERM)
+
+        async def draining() -> bool:
+            return (await running.ops()).draining
+
+        await until(draining)
+        assert b"w0" in await get("127.0.0.1", running.port, "/")
+        assert await running.exit_code() == 0
+
+
+async def test_a_second_signal_ends_at_once(place: Path) -> None:
+    async with Running(place, drain_s=60.0, NEVER_IDLE="1") as running:
+        pids = await members(running)
+        running.signal(signal.SIGINT)
+        await until(lambda: running.journals("draining"))
+        assert alive(pids[0])
+        running.signal(signal.SIGINT)
+        assert await running.exit_code(within_s=3.0) == 128 + signal.SIGINT
+        await until_gone(pids)
+
+
+async def test_a_killed_supervisor_leaves_nothing_alive(place: Path) -> None:
+    async with Running(place, workers=2, drain_s=60.0, NEVER_IDLE="1") as running:
+        pids = await members(running)
+        os.kill(running.process.pid, signal.SIGKILL)
+        await until_gone(pids, within_s=5.0)
+
+
+async def test_a_killed_worker_is_replaced_and_the_other_serves_on(place: Path) -> None:
+    async with Running(place, workers=2) as running:
+        before = await running.worker_pids()
+        os.kill(before[0], signal.SIGKILL)
+        answers = [await get("127.0.0.1", running.port, "/") for _ in range(20)]
+        assert all(b"w" in answer for answer in answers)
+        await until(lambda: running.journals("started", times=3))
+        after = await until(running.all_workers)
+        assert before[1] in after
+        assert before[0] not in after
+
+
+async def test_connections_that_wait_for_a_killed_worker_are_served_by_its_successor(place: Path) -> None:
+    async with Running(place) as running:
+        [worker] = await running.worker_pids()
+        os.kill(worker, signal.SIGKILL)
+        await until_gone([worker])
+        assert b"w0" in await get("127.0.0.1", running.port, "/")
+
+
+async def test_a_killed_valkey_comes_back_for_the_workers_that_know_its_address(place: Path) -> None:
+    async with Running(place) as running:
+        valkey = await running.valkey_pid()
+        os.kill(valkey, signal.SIGKILL)
+        await until_gone([valkey])
+        assert await until(running.valkey_pid) != valkey
+        await until(running.valkey_answers)
+        running.signal(signal.SIGTERM)
+        assert await running.exit_code() == 0
+        assert running.journal[-1] == "w0 stopped valkey=up"
+
+
+async def test_a_taken_port_is_one_line_and_exit_69(place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        refused = Running(place)
+        refused.port = taken.getsockname()[1]
+        process = await refused.spawn()
+        _, stderr = await process.communicate()
+    assert process.returncode == 69
+    assert stderr.decode() == f"cannot listen on 127.0.0.1:{refused.port} for api: address already in use\n"
+
+
+async def test_a_second_gateway_on_the_same_state_is_one_line_and_exit_69(place: Path) -> None:
+    async with Running(place) as running:
+        second = await Running(place).spawn()
+        _, stderr = await second.communicate()
+        assert second.returncode == 69
+        assert stderr.decode().startswith(f"another gateway runs on state_dir '{running.state_dir}'")
+        assert stderr.count(b"\n") == 1
+        assert b"w0" in await get("127.0.0.1", running.port, "/")
+
+
+async def test_a_killed_gateway_can_be_started_again_at_once(place: Path) -> None:
+    async with Running(place) as running:
+        os.kill(running.process.pid, signal.SIGKILL)
+    again = Running(place)
+    async with again:
+        again.signal(signal.SIGTERM)
+        assert await again.exit_code() == 0

@@ -1,0 +1,26 @@
+from pathlib import Path
+
+from gateway.processes.assignment import Assignment, decode, encode
+
+ASSIGNMENT = Assignment(
+    name="w0",
+    supervisor_pid=1,
+    config_path="gateway.yaml",
+    environ={"KEY": "secret\nof two lines"},
+    api_fd=5,
+    control_path=Path("/run/w0.sock"),
+    redis_url="redis://:secret@host",
+    state_dir=Path("/state"),
+    pepper=b"\x00secret",
+    drain_s=600.0,
+)
+
+
+def test_an_assignment_travels_as_one_line() -> None:
+    line = encode(ASSIGNMENT)
+    assert b"\n" not in line
+    assert decode(line) == ASSIGNMENT
+
+
+def test_an_assignment_does_not_show_what_is_in_it() -> None:
+    assert repr(ASSIGNMENT) == "Assignment('w0')"
