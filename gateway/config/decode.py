@@ -30,11 +30,14 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Decoder:
-    """Reads nodes as values of a type. `settings` has every path that the file sets, `problems` what could not be read."""
+    """Reads nodes as values of a type. `settings` has every path that the file sets, `entries` the names in each mapping of
+    names, those of broken entries included, and `problems` what could not be read.
+    """
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
         self.settings: dict[Where, Setting] = {}
+        self.entries: dict[Where, frozenset[str]] = {}
         self.problems: list[Problem] = []
 
     def read(self, node: Node, kind: mi.Type, where: Where) -> Any:
@@ -106,7 +109,9 @@ class Decoder:
     def _mapping(self, node: MappingNode, kind: mi.DictType, where: Where) -> Any:
         entries: dict[Any, Any] = {}
         notation = scalar(kind.key_type)
-        for key, child in self._pairs(node, where):
+        pairs = dict(self._pairs(node, where))
+        self.entries[where] = frozenset(pairs)
+        for key, child in pairs.items():
             value = self.read(child, kind.value_type, (*where, key))
             try:
                 name = notation.read(key) if notation else key

@@ -19,6 +19,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
     config: Config
     settings: Mapping[Where, Setting]
+    entries: Mapping[Where, frozenset[str]]
     problems: tuple[Problem, ...]
 
     def problem(self, where: Where, message: str) -> Problem:
@@ -28,8 +29,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
 
     def names(self, *section: str) -> frozenset[str]:
         """Return the names that a section gives, those of entries with problems included."""
-        depth = len(section)
-        return frozenset(str(where[depth]) for where in self.settings if len(where) == depth + 1 and where[:depth] == section)
+        return self.entries.get(section, frozenset())
 
 
 def parse(raw: bytes, sources: Sources) -> Parsed:
@@ -40,5 +40,8 @@ def parse(raw: bytes, sources: Sources) -> Parsed:
     decoder = Decoder(sources)
     config = decoder.read(read(raw), _CONFIG, ())
     return Parsed(
-        config=config if isinstance(config, Config) else Config(), settings=decoder.settings, problems=tuple(decoder.problems)
+        config=config if isinstance(config, Config) else Config(),
+        settings=decoder.settings,
+        entries=decoder.entries,
+        problems=tuple(decoder.problems),
     )

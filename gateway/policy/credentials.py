@@ -32,9 +32,14 @@ def parse_digest(text: str) -> bytes:
 
     Raises ValueError.
     """
-    if re.fullmatch(_DIGEST_PREFIX + "[0-9a-f]{64}", text) is None:
+    if not is_digest(text):
         raise ValueError("a digest is hmac-sha256: and 64 hexadecimal digits")
     return bytes.fromhex(text.removeprefix(_DIGEST_PREFIX))
+
+
+def is_digest(text: str) -> bool:
+    """Return whether `parse_digest` reads `text`."""
+    return re.fullmatch(_DIGEST_PREFIX + "[0-9a-f]{64}", text) is not None
 
 
 def is_secret(text: str) -> bool:

@@ -1,0 +1,150 @@
+"""A `Config` to the `Catalogue` that requests are decided by: names resolved, plans applied to keys, prices in nano-USD.
+
+A file price in USD per million tokens has at most three decimals (its type sees to it), so that times 1000 is a whole number of
+nano-USD a token. Takes a configuration that `check` found sound.
+"""
+
+from decimal import Decimal
+
+from gateway.config.rights import enforced, plan_name, rights
+from gateway.config.structs import Config
+from gateway.config.structs.supply import CapacityLimits, Model, Price, Provider
+from gateway.config.structs.tenancy import FlexGuards, Guards, Key, Limits, Org
+from gateway.policy import catalogue
+from gateway.policy.catalogue import Catalogue, Secret, Tier
+from gateway.policy.credentials import digest, parse_digest
+
+_NANO_USD_PER_TOKEN = 1000
+"""What 1 USD per million tokens is."""
+
+
+def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
+    """Return the snapshot that this configuration means. `pepper` is what the digests of keys are made with."""
+    priced = config.tiers.priced()
+    providers = {name: _provider(name, provider) for name, provider in config.providers.items()}
+    models = {name: _model(name, model, providers, frozenset(priced)) for name, model in config.models.items()}
+    return Catalogue(
+        models=models,
+        names=models | {alias: model for model in models.values() for alias in model.aliases},
+        orgs={name: _org(name, org) for name, org in config.orgs.items()},
+        keys={_known_by(key, pepper): _key(config, key) for key in config.keys},
+        tiers={tier: catalogue.TierTerms(price=float(terms.price), headroom=terms.headroom) for tier, terms in priced.items()},
+        fallback=catalogue.Fallback(
+            on=frozenset(config.fallback.on), max_models=config.fallback.max_models, max_attempts=config.fallback.max_attempts
+        ),
+        hide_providers=config.api.hide_providers,
+    )
+
+
+def _provider(name: str, provider: Provider) -> catalogue.Provider:
+    quirks = provider.quirks
+    return catalogue.Provider(
+        name=name,
+        dialect=provider.dialect,
+        base_url=provider.base_url.rstrip("/"),
+        api_key=provider.api_key or Secret(""),
+        tiers=provider.tiers,
+        endpoints=frozenset(provider.endpoints),
+        headers={header: value.reveal() for header, value in provider.headers.items()},
+        quirks=catalogue.Quirks(
+            fail_fast=quirks.fail_fast, stream_options=quirks.stream_options, max_tokens_field=quirks.max_tokens_field
+        ),
+        forward_unknown_fields=provider.unknown_fields == "forward",
+        allow_store=provider.allow_store,
+        transport=provider.transport,
+        ca_file=provider.ca_file,
+        proxy=None if provider.proxy is None else provider.proxy.reveal(),
+    )
+
+
+def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], priced: frozenset[Tier]) -> catalogue.Model:
+    can, timeouts = model.capabilities, model.timeouts
+    return catalogue.Model(
+        name=name,
+        aliases=model.aliases,
+        context_window=model.context_window,
+        max_output_tokens=model.max_output_tokens,
+        max_n=model.max_n,
+        tiers=priced if model.tiers is None else frozenset(model.tiers),
+        deployments=tuple(
+            catalogue.Deployment(
+                id=f"{name}/{deployment.provider}/{deployment.model}",
+                provider=providers[deployment.provider],
+                upstream_model=deployment.model,
+                max_concurrency=deployment.max_concurrency,
+                weight=deployment.weight,
+                order=deployment.order,
+                limits=_capacity(deployment.limits),
+            )
+            for deployment in model.deployments
+        ),
+        price=None if model.price is None else _price(model.price),
+        fallbacks=model.fallbacks,
+        timeouts=catalogue.Timeouts(**{name: getattr(timeouts, name) for name in catalogue.Timeouts.__struct_fields__}),
+        limits=_capacity(model.limits),
+        capabilities=catalogue.Capabilities(**{name: getattr(can, name) for name in catalogue.Capabilities.__struct_fields__}),
+    )
+
+
+def _price(price: Price) -> catalogue.Price:
+    return catalogue.Price(
+        input=_nano_usd(price.input),
+        output=_nano_usd(price.output),
+        cached_input=None if price.cached_input is None else _nano_usd(price.cached_input),
+    )
+
+
+def _nano_usd(usd_per_million: Decimal) -> int:
+    return int(usd_per_million * _NANO_USD_PER_TOKEN)
+
+
+def _capacity(limits: CapacityLimits) -> catalogue.Limits:
+    return catalogue.Limits(rpm=limits.rpm, tpm=limits.tpm, concurrency=limits.concurrency)
+
+
+def _per_model(limits: dict[str, Limits]) -> dict[str, catalogue.Limits]:
+    return {model: enforced(narrower) for model, narrower in limits.items()}
+
+
+def _org(name: str, org: Org) -> catalogue.Org:
+    return catalogue.Org(name=name, limits=enforced(org.limits), per_model=_per_model(org.limits.per_model))
+
+
+def _known_by(key: Key, pepper: bytes) -> bytes:
+    return parse_digest(key.digest or "") if key.secret is None else digest(pepper, key.secret.reveal())
+
+
+def _key(config: Config, key: Key) -> catalogue.Key:
+    plan = rights(config, key)
+    projects = config.orgs.get(key.org, Org()).projects
+    return catalogue.Key(
+        id=key.name,
+        name=key.name,
+        org=key.org,
+        project=key.default_project,
+        projects=None if key.projects is None else frozenset(key.projects),
+        project_tiers={name: Tier(project.tier) for name, project in projects.items()},
+        plan=plan_name(config, key),
+        limits=enforced(plan.limits),
+        per_model=_per_model(plan.limits.per_model),
+        concurrency_per_model=plan.limits.concurrency_per_model,
+        tiers=frozenset(Tier(tier) for tier in plan.tiers),
+        default_tier=plan.default_tier,
+        auto=plan.auto,
+        flex=None if plan.flex is None else _guards(plan.flex),
+        over_limit=_guards(plan.over_limit) if isinstance(plan.over_limit, Guards) else None,
+        allow_no_limit=key.allow_no_limit,
+        reject_unsupported_tier=plan.on_unsupported_tier == "reject",
+        models=plan.models,
+        providers=plan.providers,
+        max_n=plan.max_n,
+        max_prompts=plan.max_prompts,
+        expires_at_s=key.expires_s,
+        ips=key.ips,
+    )
+
+
+def _guards(guards: Guards | FlexGuards) -> catalogue.Guards:
+    return catalogue.Guards(
+        rpm=guards.rpm, tpm=guards.tpm if isinstance(guards, Guards) else None, concurrency=guards.concurrency
+    )

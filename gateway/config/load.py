@@ -1,0 +1,38 @@
+"""The way in: a path to a configuration that can be used, or every reason why it cannot."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from gateway.config.check import check
+from gateway.config.document import DocumentError
+from gateway.config.parse import parse
+from gateway.config.problems import ConfigErrors, Problem
+from gateway.config.references import Sources
+from gateway.config.structs import Config
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A sound configuration, and the lines of what deserves a look all the same."""
+
+    config: Config
+    warnings: tuple[str, ...]
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+    """Return what the file at `path` says, its references resolved from `environ` and from files.
+
+    Raises `ConfigErrors`.
+    """
+    file = str(path)
+    try:
+        parsed = parse(path.read_bytes(), Sources(environ, lambda name: Path(name).read_bytes()))
+    except OSError as error:
+        raise ConfigErrors(file, [Problem(0, "", f"cannot be read: {error.strerror or type(error).__name__}")]) from error
+    except DocumentError as error:
+        raise ConfigErrors(file, [error.problem]) from None
+    findings = check(parsed)
+    if findings.errors:
+        raise ConfigErrors(file, findings.errors)
+    return Loaded(parsed.config, tuple(problem.describe(file) for problem in findings.warnings))

@@ -1,0 +1,114 @@
+"""What the file format names and this release does not have. Asking for it is an error: nothing that a file says is ignored.
+
+Defaults are never refused. One line a feature, so that the release which brings it deletes a line.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from gateway.config.parse import Parsed
+from gateway.config.problems import Problem, Where
+
+
+def _only(*values: object) -> Callable[[Any], bool]:
+    return lambda value: value in values
+
+
+def _off(value: Any) -> bool:
+    return not value
+
+
+def _never(_: object) -> bool:
+    return False
+
+
+def _no_scheme(*prefixes: str) -> Callable[[Any], bool]:
+    return lambda url: not url.reveal().startswith(prefixes)
+
+
+class Feature(msgspec.Struct, frozen=True):
+    """Something to come: what it is, the paths that ask for it (`*` is any one part), and the values that do not."""
+
+    name: str
+    paths: tuple[str, ...]
+    allows: Callable[[Any], bool] = _never
+
+
+NOT_YET = (
+    Feature("TLS on a listener", ("api.tls", "ops.tls")),
+    Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
+    Feature("named tokens of the admin API", ("ops.tokens",), _off),
+    Feature("Redis by Sentinel or as a cluster", ("redis.url",), _no_scheme("redis+sentinel:", "redis+cluster:")),
+    Feature("several Redis cells", ("redis.cells",), _only(1)),
+    Feature(
+        "serving without Redis, which for now means closed",
+        ("redis.on_failure.rates", "redis.on_failure.budgets"),
+        _only("closed"),
+    ),
+    Feature("Postgres", ("database.url",), _no_scheme("postgres")),
+    Feature("a pool of database connections", ("database.pool",), _only(10)),
+    Feature("a dialect other than openai", ("providers.*.dialect",), _only("openai")),
+    Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
+    Feature("draining after a client has left", ("providers.*.on_disconnect",), _only("cancel")),
+    Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
+    Feature("continuous usage", ("providers.*.quirks.continuous_usage",), _off),
+    Feature("reasoning outside of the answer", ("providers.*.quirks.reasoning_outside",), _off),
+    Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),
+    Feature("text offsets as vLLM counts them", ("providers.*.quirks.text_offset",), _only("openai")),
+    Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
+    Feature("the queue", ("tiers.*.queue",), _off),
+    Feature("the queue of a model", ("models.*.queue",)),
+    Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
+    Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
+    Feature("what a deployment costs the operator", ("models.*.deployments.*.cost",)),
+    Feature("prices in steps", ("models.*.price.steps",), _off),
+    Feature("prices of a tier by themselves", ("models.*.price.tiers",), _off),
+    Feature("a price of cache writes", ("models.*.price.cache_write",)),
+    Feature("a price of reasoning", ("models.*.price.reasoning",)),
+    Feature("a price of the request itself", ("models.*.price.per_request",)),
+    Feature("prices with a date", ("models.*.price.from",)),
+    Feature("dynamic limits", ("plans.*.limits.dynamic", "keys.*.limits.dynamic")),
+    Feature("budgets", ("plans.*.budget", "keys.*.budget", "orgs.*.budget", "orgs.*.projects.*.budget")),
+    Feature("limits of a project", ("orgs.*.projects.*.limits",)),
+    Feature("keep-alive comments", ("plans.*.keepalive", "keys.*.keepalive"), _only("off")),
+    Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
+    Feature("dialects by route prefix", ("dialects",), _off),
+    Feature("a retry budget below 1", ("fallback.retry_budget",), _only(1)),
+    Feature("the breaker", ("breaker",)),
+    Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
+    Feature("the end of the ledger's rows", ("ledger.retention",)),
+    Feature("the ledger's spool", ("ledger.spool_max",)),
+    Feature("the size of the ledger's batches", ("ledger.batch",), _only(500)),
+    Feature("traces", ("telemetry.otlp_endpoint",), _off),
+    Feature("traces that go on to providers", ("telemetry.propagate",), _off),
+    Feature("logs with bodies", ("telemetry.log_bodies",), _off),
+    Feature("exemplars", ("telemetry.exemplars",), _off),
+    Feature("metric labels of orgs", ("telemetry.org_labels",), _off),
+)
+
+
+def _by_field() -> Mapping[str, list[tuple[list[str], Feature]]]:
+    found: dict[str, list[tuple[list[str], Feature]]] = {}
+    for feature in NOT_YET:
+        for path in feature.paths:
+            parts = path.split(".")
+            found.setdefault(parts[-1], []).append((parts, feature))
+    return found
+
+
+_BY_FIELD = _by_field()
+
+
+def check(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each setting that asks for what is not there."""
+    for where, setting in parsed.settings.items():
+        for path, feature in _BY_FIELD.get(str(where[-1]), ()) if where else ():
+            if _fits(path, where) and setting.value not in (None, UNSET) and not feature.allows(setting.value):
+                yield parsed.problem(where, f"{feature.name}: not in this release")
+
+
+def _fits(path: Sequence[str], where: Where) -> bool:
+    return len(path) == len(where) and all(part in ("*", given) for part, given in zip(path, where, strict=True))

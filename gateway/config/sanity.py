@@ -1,0 +1,148 @@
+"""Whether the values of a configuration can work: addresses, listeners, stores, limits.
+
+Names are `naming`'s to check, secrets `secrecy`'s; the bounds of one value alone are in its type.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gateway.config.addresses import is_public_http, url_problem
+from gateway.config.parse import Parsed
+from gateway.config.problems import Problem, Where
+from gateway.config.rights import enforced, rights
+from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
+from gateway.policy.admission import Charge, Reach
+from gateway.policy.limits import charges
+
+USUAL_TOKENS = 1024
+"""What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
+
+_RATES = ("rpm", "tpm", "tpm_in", "tpm_out", "rpd")
+_RESERVED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "authorization"})
+
+
+def check(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each value that cannot work."""
+    yield from _listeners(parsed)
+    yield from _stores(parsed)
+    yield from _providers(parsed)
+    for where, limits in _all_limits(parsed):
+        yield from _limits(parsed, where, limits)
+    for where, choice in _over_limits(parsed):
+        if choice is True:
+            yield parsed.problem(where, "true sets no bounds: write them, such as {rpm: 600, concurrency: 32}")
+    if not parsed.names("models"):
+        yield parsed.problem(("models",), "at least one model is needed")
+
+
+def warn(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each value that works, but hardly as it was meant."""
+    for name, provider in parsed.config.providers.items():
+        if is_public_http(provider.base_url):
+            yield parsed.problem(("providers", name, "base_url"), "the credential and all prompts cross the network in clear")
+    yield from _models(parsed)
+    for where, limits in _all_limits(parsed):
+        yield from _tight(parsed, where, limits)
+    yield from _default_tiers(parsed)
+
+
+def _models(parsed: Parsed) -> Iterator[Problem]:
+    for name, model in parsed.config.models.items():
+        if model.price is None:
+            yield parsed.problem(("models", name, "price"), "is missing: what this model costs is recorded as unknown")
+        if model.timeouts.first_content_s > model.timeouts.total_s:
+            yield parsed.problem(
+                ("models", name, "timeouts", "first_content"), "is longer than total, which ends the request first"
+            )
+
+
+def _listeners(parsed: Parsed) -> Iterator[Problem]:
+    api, ops = parsed.config.api, parsed.config.ops
+    if api.port == ops.port != 0:
+        yield parsed.problem(("ops", "port"), f"{ops.port} is the API's port: the two listeners are never one")
+    if parsed.config.leases.heartbeat_s * 2 > parsed.config.leases.ttl_s:
+        yield parsed.problem(("leases", "heartbeat"), "must be at most half of ttl, or one late renewal ends a running request")
+
+
+def _stores(parsed: Parsed) -> Iterator[Problem]:
+    redis, database = parsed.config.redis, parsed.config.database
+    if not redis.embedded and not redis.url.reveal().startswith(("redis://", "rediss://", "redis+", "unix://")):
+        yield parsed.problem(("redis", "url"), "expected embedded, or a URL that begins with redis:// or rediss://")
+    kept_in_sqlite = database.url.reveal().startswith("sqlite:///")
+    if not kept_in_sqlite and not database.url.reveal().startswith("postgres"):
+        yield parsed.problem(("database", "url"), "expected a URL such as sqlite:///var/tiergate.db")
+    if kept_in_sqlite and not redis.embedded and not database.single_host:
+        message = "SQLite with a Redis of its own is for one host: every replica must open the same file; say single_host: true"
+        yield parsed.problem(("database", "url"), message)
+
+
+def _providers(parsed: Parsed) -> Iterator[Problem]:
+    for name, provider in parsed.config.providers.items():
+        where = ("providers", name)
+        wrong = url_problem(provider.base_url, allow_http=provider.allow_http)
+        if wrong is not None:
+            yield parsed.problem((*where, "base_url"), wrong)
+        if provider.proxy is not None and provider.transport != "httpx":
+            yield parsed.problem((*where, "proxy"), "needs transport: httpx")
+        for header, value in provider.headers.items():
+            if header.lower() in _RESERVED_HEADERS or not _is_token(header):
+                yield parsed.problem((*where, "headers", header), "cannot be set: it is no header name, or the gateway writes it")
+            if not (value.reveal().isascii() and value.reveal().isprintable()):
+                yield parsed.problem((*where, "headers", header), "must be printable ASCII")
+
+
+def _is_token(name: str) -> bool:
+    return name.isascii() and name.replace("-", "").replace("_", "").isalnum()
+
+
+def _all_limits(parsed: Parsed) -> Iterator[tuple[Where, Limits]]:
+    """Yield every set of limits as it holds (a key's with its plan's), and where the file writes it."""
+    config = parsed.config
+    scopes: list[tuple[Where, OrgLimits]] = [
+        *((("plans", name), plan.limits) for name, plan in config.plans.items()),
+        *((("orgs", name), org.limits) for name, org in config.orgs.items()),
+        *((("keys", index), rights(config, key).limits) for index, key in enumerate(config.keys) if key.limits != KeyLimits()),
+    ]
+    for owner, limits in scopes:
+        yield (*owner, "limits"), limits
+        for model, narrower in limits.per_model.items():
+            yield (*owner, "limits", "per_model", model), narrower
+
+
+def _limits(parsed: Parsed, where: Where, limits: Limits) -> Iterator[Problem]:
+    for dimension in _RATES:
+        try:
+            _bucket(limits, dimension)
+        except ValueError as error:
+            yield parsed.problem((*where, dimension), str(error))
+
+
+def _tight(parsed: Parsed, where: Where, limits: Limits) -> Iterator[Problem]:
+    for dimension in ("tpm", "tpm_in", "tpm_out") if limits.strict else ():
+        for bucket in _bucket(limits, dimension):
+            if bucket.capacity < USUAL_TOKENS:
+                message = f"strict leaves {bucket.capacity} tokens at once: less than one usual request ({USUAL_TOKENS})"
+                yield parsed.problem((*where, dimension), message)
+
+
+def _bucket(limits: Limits, dimension: str) -> tuple[Charge, ...]:
+    """Return the bucket that one limit makes, if it is set. Raises ValueError for one that cannot be counted."""
+    alone = msgspec.structs.replace(enforced(limits), **{other: None for other in _RATES if other != dimension}, concurrency=None)
+    return charges("", alone, reach=Reach.REQUEST, tenant=True)
+
+
+def _over_limits(parsed: Parsed) -> Iterator[tuple[Where, object]]:
+    for name, plan in parsed.config.plans.items():
+        yield ("plans", name, "over_limit"), plan.over_limit
+    for index, key in enumerate(parsed.config.keys):
+        yield ("keys", index, "over_limit"), key.over_limit
+
+
+def _default_tiers(parsed: Parsed) -> Iterator[Problem]:
+    for index, key in enumerate(parsed.config.keys):
+        plan = rights(parsed.config, key)
+        allowed = {"auto", *plan.tiers, *(["no-limit"] if key.allow_no_limit else [])}
+        if plan.default_tier is not None and plan.default_tier not in allowed:
+            message = f"its default tier '{plan.default_tier}' is none of its tiers, so it gets 'default'"
+            yield parsed.problem(("keys", index), message)

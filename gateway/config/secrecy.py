@@ -1,0 +1,73 @@
+"""Whether the secrets of a configuration are any: present, long enough, one for each key. No message shows one."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from gateway.config.parse import Parsed
+from gateway.config.problems import Problem, Where
+from gateway.config.structs.tenancy import Key
+from gateway.policy.catalogue import Secret
+from gateway.policy.credentials import SECRET_LENGTH_MIN, digest, is_digest, is_secret, parse_digest
+
+
+def check(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each secret that protects nothing, and each key that is not one key."""
+    config = parsed.config
+    for name, provider in config.providers.items():
+        if provider.api_key is not None:
+            yield from _credential(parsed, ("providers", name, "api_key"), provider.api_key)
+    if config.ops.admin_token:
+        yield from _own_secret(parsed, ("ops", "admin_token"), config.ops.admin_token)
+    if config.keys_pepper is not None:
+        yield from _own_secret(parsed, ("keys_pepper",), config.keys_pepper)
+    elif not config.redis.embedded:
+        yield parsed.problem(("keys_pepper",), "is missing: only redis.url: embedded makes one of its own")
+    yield from _keys(parsed)
+
+
+def _credential(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Problem]:
+    """Yield what a provider would answer 401 to, before it does."""
+    text = secret.reveal()
+    if not text:
+        yield parsed.problem(where, "is empty: leave the field out for a provider that wants no credential")
+    elif text.startswith("<") and text.endswith(">"):
+        yield parsed.problem(where, "is a placeholder")
+    elif not (text.isascii() and text.isprintable()) or text != text.strip():
+        yield parsed.problem(where, "must be printable ASCII without blanks around it")
+
+
+def _own_secret(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Problem]:
+    if not is_secret(secret.reveal()):
+        yield parsed.problem(where, f"must be at least {SECRET_LENGTH_MIN} printable ASCII characters without blanks around them")
+
+
+def _keys(parsed: Parsed) -> Iterator[Problem]:
+    names = Counter(key.name for key in parsed.config.keys)
+    pepper = parsed.config.keys_pepper or Secret("")
+    seen: dict[bytes, str] = {}
+    for index, key in enumerate(parsed.config.keys):
+        where = ("keys", index)
+        if names[key.name] > 1:
+            yield parsed.problem((*where, "name"), f"'{key.name}' names {names[key.name]} keys")
+        yield from _one_proof(parsed, where, key)
+        known = _known_by(key, pepper.reveal().encode())
+        if known in seen:
+            yield parsed.problem(where, f"has the same secret as the key '{seen[known]}'")
+        if known is not None:
+            seen.setdefault(known, key.name)
+
+
+def _one_proof(parsed: Parsed, where: Where, key: Key) -> Iterator[Problem]:
+    given = {(*where, "secret"), (*where, "digest")} & parsed.settings.keys()
+    if len(given) != 1:
+        yield parsed.problem(where, "has a secret and a digest: one is enough" if given else "needs a secret or a digest")
+    if key.secret is not None:
+        yield from _own_secret(parsed, (*where, "secret"), key.secret)
+    if key.digest is not None and not is_digest(key.digest):
+        yield parsed.problem((*where, "digest"), "expected hmac-sha256: and 64 hexadecimal digits")
+
+
+def _known_by(key: Key, pepper: bytes) -> bytes | None:
+    if key.secret is not None:
+        return digest(pepper, key.secret.reveal())
+    return parse_digest(key.digest) if key.digest is not None and is_digest(key.digest) else None
