@@ -1,0 +1,134 @@
+"""What the ledger's stream says, as rows: how an event is read, and which of two about one request is the truth.
+
+`close` outranks `abandoned`, which outranks `open`, whatever their order of arrival. Each kind repeats the opening, so that any
+one alone makes a row and a row is replaced whole, never patched. Does no IO.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+
+import msgspec
+
+from gateway.policy.record import Attempt, Closed, Opened, Outcome
+
+
+class Rank(IntEnum):
+    """How much an event knows about its request's end."""
+
+    OPEN = 0
+    ABANDONED = 1
+    CLOSED = 2
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of `usage_event` (its columns, see `gateway.stores.schema`), and the candidates tried."""
+
+    request_id: str
+    rank: int
+    started_unix_ms: int
+    key: str
+    key_id: str
+    org: str
+    project: str | None
+    route: str
+    stream: bool
+    client_request_id: str | None
+    model_requested: str | None
+    model_served: str | None = None
+    provider: str | None = None
+    tier_requested: str | None
+    tier_served: str | None = None
+    outcome: str | None = None
+    status: int | None = None
+    error_code: str | None = None
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_nano_usd: int | None = None
+    estimated: bool = False
+    queued_ms: int = 0
+    ttft_ms: int | None = None
+    duration_ms: int | None = None
+    tried: tuple[Attempt, ...] = ()
+
+
+class UndecodableError(Exception):
+    """An entry of the stream that is no event of the ledger."""
+
+
+class Abandonment(msgspec.Struct, frozen=True, array_like=True):
+    """What the admission script writes for a lease that ran out: the opening, packed as it came, and the units it posted."""
+
+    opened: msgspec.Raw
+    request: int
+    input: int
+    output: int
+    total: int
+
+
+_opened = msgspec.msgpack.Decoder(Opened)
+_closed = msgspec.msgpack.Decoder(Closed)
+_abandoned = msgspec.msgpack.Decoder(Abandonment)
+
+_HEADER_BYTES = {0xD9: 2, 0xC4: 2, 0xDA: 3, 0xC5: 3, 0xDB: 5, 0xC6: 5}
+"""Length of msgpack's str and bin headers by their first byte (the shortest strings have one byte, 0xa0 to 0xbf)."""
+
+
+def _unwrapped(raw: bytes) -> bytes:
+    # Lua packs every string as text, ours included, and bytes of msgpack are seldom valid UTF-8: no decoder takes it.
+    return raw[1:] if 0xA0 <= raw[0] <= 0xBF else raw[_HEADER_BYTES[raw[0]] :]
+
+
+def _opening(opened: Opened, rank: Rank) -> dict[str, object]:
+    return {**{name: getattr(opened, name) for name in Opened.__struct_fields__}, "rank": rank.value}
+
+
+def _from_open(blob: bytes) -> Event:
+    return msgspec.convert(_opening(_opened.decode(blob), Rank.OPEN), Event)
+
+
+def _from_abandoned(blob: bytes) -> Event:
+    found = _abandoned.decode(blob)
+    fields = _opening(_opened.decode(_unwrapped(bytes(found.opened))), Rank.ABANDONED)
+    figures = {"outcome": Outcome.ABANDONED.value, "input_tokens": found.input, "output_tokens": found.output, "estimated": True}
+    return msgspec.convert(fields | figures, Event)
+
+
+def _from_close(blob: bytes) -> Event:
+    closed = _closed.decode(blob)
+    Outcome(closed.outcome)
+    end = {name: getattr(closed, name) for name in Closed.__struct_fields__ if name not in ("opened", "attempts")}
+    return msgspec.convert(_opening(closed.opened, Rank.CLOSED) | end | {"tried": closed.attempts}, Event)
+
+
+_READERS = {b"open": _from_open, b"abandoned": _from_abandoned, b"close": _from_close}
+
+
+def decode(fields: Mapping[bytes, bytes]) -> Event:
+    """Return the event that one entry of the stream holds.
+
+    Raises UndecodableError, with the reason and none of the content.
+    """
+    try:
+        event = _READERS[fields[b"kind"]](fields[b"blob"])
+    except KeyError as error:
+        raise UndecodableError("unknown kind or missing field") from error
+    except (msgspec.MsgspecError, ValueError, IndexError) as error:
+        raise UndecodableError(f"unreadable blob ({type(error).__name__})") from error
+    if event.request_id.encode() != fields.get(b"id"):
+        raise UndecodableError("the blob is about another request")
+    return event
+
+
+def better(held: Event | None, arrived: Event) -> Event:
+    """Return the one of two events about a request that knows more of its end; of equals, the first."""
+    return arrived if held is None or arrived.rank > held.rank else held
+
+
+def merged(events: Iterable[Event]) -> list[Event]:
+    """Return one event for each request, by id: writers that take rows in one order cannot deadlock."""
+    best: dict[str, Event] = {}
+    for event in events:
+        best[event.request_id] = better(best.get(event.request_id), event)
+    return [best[request_id] for request_id in sorted(best)]

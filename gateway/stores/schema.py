@@ -1,0 +1,92 @@
+"""The ledger's tables, and how a database file comes to have them.
+
+`usage_event` has one narrow row a request, `usage_attempt` one row for each candidate that the request tried. Times are Unix
+milliseconds, money is nano-USD, durations are milliseconds; a null is a figure that nobody knows. No text of a prompt or an
+answer has a column.
+"""
+
+from sqlalchemy import BigInteger, Boolean, Column, Connection, ForeignKey, Index, MetaData, SmallInteger, Table, Text
+
+METADATA = MetaData()
+
+EVENTS = Table(
+    "usage_event",
+    METADATA,
+    Column("request_id", Text, primary_key=True),
+    Column("rank", SmallInteger, nullable=False, comment="0 open, 1 abandoned, 2 closed: the higher one tells the end"),
+    Column("started_unix_ms", BigInteger, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("key_id", Text, nullable=False),
+    Column("org", Text, nullable=False),
+    Column("project", Text),
+    Column("route", Text, nullable=False),
+    Column("stream", Boolean, nullable=False),
+    Column("client_request_id", Text),
+    Column("model_requested", Text),
+    Column("model_served", Text),
+    Column("provider", Text),
+    Column("tier_requested", Text),
+    Column("tier_served", Text),
+    Column("outcome", Text),
+    Column("status", SmallInteger),
+    Column("error_code", Text),
+    Column("attempts", SmallInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("cached_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("reasoning_tokens", BigInteger, nullable=False),
+    Column("cost_nano_usd", BigInteger),
+    Column("estimated", Boolean, nullable=False),
+    Column("queued_ms", BigInteger, nullable=False),
+    Column("ttft_ms", BigInteger),
+    Column("duration_ms", BigInteger),
+    Index("usage_event_started", "started_unix_ms"),
+    sqlite_with_rowid=False,
+)
+
+ATTEMPTS = Table(
+    "usage_attempt",
+    METADATA,
+    Column("request_id", Text, ForeignKey(EVENTS.c.request_id), primary_key=True),
+    Column("n", SmallInteger, primary_key=True),
+    Column("model", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("status", SmallInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("sent", Boolean, nullable=False),
+    Column("duration_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+class SchemaVersionError(Exception):
+    """The database was written by another release: a newer one, or an older one that nobody migrated yet."""
+
+
+def _first(connection: Connection) -> None:
+    METADATA.create_all(connection)
+
+
+STEPS = (_first,)
+"""What leads from each version to the next. A released step never changes; the last version is the number of steps."""
+
+VERSION = len(STEPS)
+
+
+def version_of(connection: Connection) -> int:
+    """Return the version that the database says it has; 0 is an empty one."""
+    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the database to this release's version, inside the caller's transaction.
+
+    Raises SchemaVersionError when a newer release has been here: its columns are not ours to guess.
+    """
+    found = version_of(connection)
+    if found > VERSION:
+        raise SchemaVersionError(f"the ledger has schema version {found}, this release knows {VERSION}: start the newer release")
+    for step in STEPS[found:]:
+        step(connection)
+    if found < VERSION:
+        connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")

@@ -1,0 +1,147 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.policy.record import Attempt, Closed, Opened
+from gateway.stores.events import Event, Rank, UndecodableError, better, decode, merged
+
+pack = msgspec.msgpack.encode
+
+OPENED = Opened(
+    request_id="r1",
+    started_unix_ms=1_790_000_000_123,
+    key="ci",
+    key_id="k1",
+    org="acme",
+    project="search",
+    model_requested="llama",
+    tier_requested="auto",
+    route="chat",
+    stream=True,
+    client_request_id="theirs",
+)
+CLOSED = Closed(
+    opened=OPENED,
+    outcome="ok",
+    status=200,
+    error_code=None,
+    model_served="llama",
+    provider="nebius",
+    tier_served="default",
+    attempts=(Attempt(model="llama", provider="nebius", status=200, outcome="ok", sent=True, duration_ms=40),),
+    input_tokens=26,
+    cached_tokens=9,
+    output_tokens=9,
+    reasoning_tokens=1,
+    cost_nano_usd=None,
+    estimated=True,
+    queued_ms=3,
+    ttft_ms=20,
+    duration_ms=41,
+)
+
+
+def as_lua_packs(text: bytes) -> bytes:
+    for most, header in ((0x1F, b""), (0xFF, b"\xd9"), (0xFFFF, b"\xda")):
+        if len(text) <= most:
+            size = len(text)
+            return (bytes([0xA0 | size]) if not header else header + size.to_bytes(1 if most == 0xFF else 2, "big")) + text
+    return b"\xdb" + len(text).to_bytes(4, "big") + text
+
+
+def abandoned(opening: bytes) -> bytes:
+    return b"\x95" + opening + pack(1) + pack(26) + pack(7) + pack(33)
+
+
+def entry(kind: str, blob: bytes, request_id: str = "r1") -> dict[bytes, bytes]:
+    return {b"kind": kind.encode(), b"id": request_id.encode(), b"blob": blob}
+
+
+def test_an_opening_makes_a_row_without_an_end() -> None:
+    event = decode(entry("open", pack(OPENED)))
+    assert (event.rank, event.key, event.project, event.stream) == (Rank.OPEN, "ci", "search", True)
+    assert (event.outcome, event.status, event.duration_ms, event.cost_nano_usd) == (None, None, None, None)
+
+
+def test_a_closing_repeats_its_opening() -> None:
+    event = decode(entry("close", pack(CLOSED)))
+    opening = decode(entry("open", pack(OPENED)))
+    for name in Opened.__struct_fields__:
+        assert getattr(event, name) == getattr(opening, name)
+    assert (event.rank, event.outcome, event.output_tokens, event.cost_nano_usd) == (Rank.CLOSED, "ok", 9, None)
+    assert event.tried == CLOSED.attempts
+
+
+@pytest.mark.parametrize("padding", [0, 40, 300, 70_000])
+def test_an_abandonment_holds_the_opening_as_lua_packs_strings(padding: int) -> None:
+    opening = pack(msgspec.structs.replace(OPENED, project="p" * padding))
+    for packed in (as_lua_packs(opening), pack(opening)):
+        event = decode(entry("abandoned", abandoned(packed)))
+        assert (event.rank, event.outcome, event.estimated) == (Rank.ABANDONED, "abandoned", True)
+        assert (event.input_tokens, event.output_tokens, event.cost_nano_usd) == (26, 7, None)
+        assert event.org == "acme"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {b"kind": b"close", b"id": b"r1"},
+        entry("paid", pack(CLOSED)),
+        entry("close", b""),
+        entry("close", pack(OPENED)),
+        entry("close", pack(msgspec.structs.replace(CLOSED, outcome="splendid"))),
+        entry("open", pack(OPENED), request_id="r2"),
+        entry("abandoned", abandoned(pack(7))),
+        entry("abandoned", abandoned(b"\xa1\xff")),
+        entry("abandoned", abandoned(b"\xa0")),
+    ],
+)
+def test_what_is_no_event_is_named_without_its_content(fields: dict[bytes, bytes]) -> None:
+    with pytest.raises(UndecodableError) as caught:
+        decode(fields)
+    assert "acme" not in str(caught.value)
+
+
+@given(st.binary(max_size=64), st.sampled_from(["open", "close", "abandoned"]))
+def test_any_bytes_are_read_or_refused(blob: bytes, kind: str) -> None:
+    with pytest.raises(UndecodableError):
+        decode(entry(kind, blob))
+
+
+EVENT = decode(entry("open", pack(OPENED)))
+
+
+def events() -> st.SearchStrategy[list[Event]]:
+    one = st.builds(
+        lambda n, rank: msgspec.structs.replace(EVENT, request_id=f"r{n}", rank=rank),
+        st.integers(0, 3),
+        st.sampled_from([rank.value for rank in Rank]),
+    )
+    return st.lists(one, max_size=12)
+
+
+@given(st.data())
+def test_the_order_of_arrival_decides_nothing(data: st.DataObject) -> None:
+    arrived = data.draw(events())
+    assert merged(data.draw(st.permutations(arrived))) == merged(arrived)
+
+
+@given(events(), st.integers(0, 12))
+def test_batches_merge_as_one_and_replay_changes_nothing(arrived: list[Event], cut: int) -> None:
+    in_two = merged([*merged(arrived[:cut]), *merged(arrived[cut:])])
+    assert in_two == merged(arrived) == merged([*arrived, *arrived])
+    assert {event.request_id: event.rank for event in in_two} == {
+        event.request_id: max(each.rank for each in arrived if each.request_id == event.request_id) for event in arrived
+    }
+
+
+@given(events())
+def test_the_higher_rank_wins_and_of_equals_the_first(arrived: list[Event]) -> None:
+    held: Event | None = None
+    for event in arrived:
+        kept = better(held, event)
+        assert kept.rank == max(event.rank, -1 if held is None else held.rank)
+        assert kept is held if held is not None and held.rank == event.rank else True
+        held = kept
