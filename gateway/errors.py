@@ -46,6 +46,14 @@ class Fault(StrEnum):
         return EndClass.CLIENT if self is Fault.REJECTED else EndClass.UNAVAILABLE
 
 
+class FieldError(msgspec.Struct, frozen=True):
+    """One field of a body that has the wrong shape: where, what, and pydantic's name for it."""
+
+    loc: tuple[str | int, ...]
+    msg: str
+    type: str
+
+
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """How one attempt ended without an answer.
 
@@ -62,14 +70,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     retry_after_ms: int | None = None
     sent: bool = True
-
-
-class FieldError(msgspec.Struct, frozen=True):
-    """One field of a body that has the wrong shape: where, what, and pydantic's name for it."""
-
-    loc: tuple[str | int, ...]
-    msg: str
-    type: str
+    fields: tuple[FieldError, ...] = ()
+    """The fields that a provider's 422 names, for `detail`."""
 
 
 class GatewayError(Exception):
@@ -290,6 +292,12 @@ class UpstreamRejected(GatewayError):
         self.failed = failed
 
     @property
+    def fields(self) -> tuple[FieldError, ...]:
+        """Return the bad fields as the provider names them; at least one."""
+        loc = ("body",) if self.failed.param is None else ("body", self.failed.param)
+        return self.failed.fields or (FieldError(loc, self.message, "value_error"),)
+
+    @property
     def upstream_status(self) -> int:
         """Return the status to answer with."""
         return self.failed.status if 400 <= self.failed.status < 500 else self.status
@@ -333,7 +341,7 @@ def status_of(error: GatewayError) -> int:
 def envelope(error: GatewayError) -> bytes:
     """Return the error as the body of an answer: OpenAI's envelope, and on 422 FastAPI's `detail` beside it."""
     members: dict[str, object] = {"error": Body(error.message, error.error_type, error.param, error.error_code)}
-    if isinstance(error, Unprocessable):
+    if isinstance(error, Unprocessable | UpstreamRejected) and status_of(error) == 422:
         members["detail"] = [Detail(field.loc, field.msg, field.type) for field in error.fields]
     return encode(members)
 

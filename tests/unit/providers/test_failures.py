@@ -1,0 +1,233 @@
+import msgspec
+import pytest
+
+from gateway.errors import Failed, Fault, FieldError, UpstreamRejected, envelope
+from gateway.providers.failures import failure, failure_inside, retry_after_ms
+
+
+def failed(status: int, said: object, upstream_model: str = "up-nat") -> Failed:
+    return failure(status, {}, said if isinstance(said, bytes) else msgspec.json.encode(said), upstream_model)
+
+
+def envelope_of(message: str = "boom", kind: str = "x", code: object = None, param: object = None) -> dict[str, object]:
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "fault"),
+    [
+        (401, envelope_of("Incorrect API key provided: sk-up-1234abcd", code="invalid_api_key"), Fault.CREDENTIAL),
+        (401, {"detail": "Couldn't authenticate. Reason: Unable authenticate"}, Fault.CREDENTIAL),
+        (403, envelope_of("Project not allowed", "permission_error"), Fault.CREDENTIAL),
+        (403, {"detail": {"error": "inference prohibited, please enter a payment method"}}, Fault.BILLING),
+        (402, {"error": {"code": "BALANCE_ERROR", "message": "Insufficient balance"}}, Fault.BILLING),
+        (402, b"", Fault.BILLING),
+        (404, envelope_of("The model `up-nat` does not exist", code="model_not_found"), Fault.STALE_MODEL),
+        (404, {"detail": "The model `up-nat` does not exist."}, Fault.STALE_MODEL),
+        (404, b"<html>no such page</html>", Fault.STALE_MODEL),
+        (404, envelope_of("The file file-123 was not found"), Fault.REJECTED),
+        (400, {"error": {"code": "REQUEST_ERROR", "message": "Request error: Model not supported"}}, Fault.STALE_MODEL),
+        (
+            400,
+            envelope_of("Unsupported value: 'service_tier'", param="service_tier", code="unsupported_value"),
+            Fault.STALE_MODEL,
+        ),
+        (400, envelope_of("unknown field stream_options"), Fault.STALE_MODEL),
+        (
+            422,
+            {"detail": [{"loc": ["body", "fail_fast"], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}]},
+            Fault.STALE_MODEL,
+        ),
+        (400, envelope_of("Tool 'service_tier' has no description"), Fault.REJECTED),
+        (400, envelope_of("This model does not support tools"), Fault.REJECTED),
+        (413, envelope_of("Request too large", code="request_too_large"), Fault.REJECTED),
+        (413, envelope_of("Request too large for model on tokens per minute", code="rate_limit_exceeded"), Fault.ACCOUNT_RATE),
+        (408, envelope_of("timed out"), Fault.UPSTREAM_TIMEOUT),
+        (504, b"", Fault.UPSTREAM_TIMEOUT),
+        (500, envelope_of(), Fault.SERVER),
+        (502, b"<html>down</html>", Fault.SERVER),
+        (520, b"", Fault.SERVER),
+        (405, b"", Fault.SERVER),
+        (302, b"", Fault.SERVER),
+        (423, {"error": {"code": "LOCKED", "message": "stack locked"}}, Fault.BUSY),
+        (425, {"error": {"code": "UNAVAILABLE_STACK", "message": "too early"}}, Fault.BUSY),
+        (498, envelope_of("Flex tier capacity exceeded", "capacity_error", "capacity_exceeded"), Fault.BUSY),
+        (503, envelope_of("The server is overloaded", code="server_is_overloaded"), Fault.BUSY),
+        (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, Fault.BUSY),
+        (429, envelope_of("Model busy, retry later", code="engine_overloaded"), Fault.BUSY),
+        (429, envelope_of("Model busy, retry later"), Fault.BUSY),
+        (429, envelope_of("Resource Unavailable", "rate_limit_error"), Fault.BUSY),
+        (429, envelope_of("Slow down", code="slow_down"), Fault.BUSY),
+        (429, {"error": {"code": "CHAT_COMPLETIONS_SERVICE_UNAVAILABLE", "message": "no replica"}}, Fault.BUSY),
+        (429, envelope_of("Rate limit reached", "requests", "rate_limit_exceeded"), Fault.ACCOUNT_RATE),
+        (429, {"detail": "Rate limited"}, Fault.ACCOUNT_RATE),
+        (429, {"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota"}}, Fault.ACCOUNT_RATE),
+        (429, b"", Fault.ACCOUNT_RATE),
+        *(
+            (429, envelope_of("Limit reached for the account", "insufficient_quota", code), Fault.BILLING)
+            for code in ("credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded")
+        ),
+    ],
+)
+def test_a_status_and_its_words_name_the_fault(status: int, said: object, fault: Fault) -> None:
+    found = failed(status, said)
+    assert (found.fault, found.status) == (fault, status)
+    assert bool(found.message) <= (fault is Fault.REJECTED)
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "param", "code"),
+    [
+        (envelope_of("bad role", "invalid_request_error", "invalid_value", "messages"), "bad role", "messages", "invalid_value"),
+        (envelope_of("bad temperature", "BadRequestError", 400, "temperature"), "bad temperature", "temperature", None),
+        (
+            {"object": "error", "message": "bad stop", "type": "BadRequestError", "param": None, "code": 400},
+            "bad stop",
+            None,
+            None,
+        ),
+        ({"detail": "bad stop"}, "bad stop", None, None),
+        ({"detail": {"error": "bad stop"}}, "bad stop", None, None),
+        ({"error": "bad stop"}, "bad stop", None, None),
+        ({"error": {"code": "REQUEST_ERROR", "message": "bad stop"}}, "bad stop", None, None),
+        (
+            {"error": {"code": 400, "message": "bad stop", "metadata": {"raw": "{}", "provider_name": "acme"}}},
+            "bad stop",
+            None,
+            None,
+        ),
+        ({"type": "error", "error": {"type": "invalid_request_error", "message": "bad stop"}}, "bad stop", None, None),
+        ([{"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "bad stop"}}], "bad stop", None, None),
+        (b"<html>nope</html>", "", None, None),
+        (b"", "", None, None),
+        (b"[]", "", None, None),
+        (b"5", "", None, None),
+        ({"error": {"message": 5, "param": [], "code": {}}}, "", None, None),
+        ({"message": "bad stop"}, "bad stop", None, None),
+    ],
+)
+def test_a_refusal_is_told_in_the_providers_words(said: object, message: str, param: str | None, code: str | None) -> None:
+    found = failed(400, said)
+    assert (found.fault, found.message, found.param, found.code) == (Fault.REJECTED, message, param, code)
+    assert found.type == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        envelope_of("Too long for us", code="context_length_exceeded"),
+        envelope_of("This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.", code=400),
+        envelope_of("Input too long: 9000 input tokens, limit is 8192 for this model"),
+        {"detail": "This model's maximum context length is 32768 tokens."},
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "prompt is too long: 9 tokens"}}},
+    ],
+)
+def test_context_length_has_one_code(said: object) -> None:
+    assert failed(400, said).code == "context_length_exceeded"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, envelope_of("no", code="content_filter")),
+        (400, envelope_of("The response was filtered due to the prompt triggering the content management policy")),
+        (403, {"error": {"code": 403, "message": "acme/model requires moderation. Your input was flagged for violence"}}),
+    ],
+)
+def test_a_content_filter_has_one_code_and_is_no_refused_credential(status: int, said: object) -> None:
+    found = failed(status, said)
+    assert (found.fault, found.status, found.code) == (Fault.REJECTED, 400, "content_filter")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("see https://internal.acme.io/x?key=1 for more", "see [redacted] for more"),
+        ("worker 10.1.2.3:8000 said no", "worker [redacted] said no"),
+        ("worker-7.internal.example said no", "[redacted] said no"),
+        ("at gpu-node.cluster-4:8000", "at [redacted]"),
+        ("key sk-up-1234abcd is no good", "key [redacted] is no good"),
+        ("for org-AbC123456 only", "for [redacted] only"),
+        ("token 0123456789abcdef0123456789abcdef01", "token [redacted]"),
+        ("The UP-NAT cannot do that", "The [redacted] cannot do that"),
+        ("messages.0.content must be text, e.g. 'a'", "messages.0.content must be text, e.g. 'a'"),
+        ("two\n\tlines\x00", "two lines"),
+        ("<!DOCTYPE html><p>no", ""),
+    ],
+)
+def test_what_gives_a_provider_away_is_redacted(message: str, shown: str) -> None:
+    assert failed(400, envelope_of(message)).message == shown
+
+
+def test_the_short_name_of_an_upstream_model_is_redacted_too() -> None:
+    assert failed(400, envelope_of("Llama-9 has no tools"), "meta/Llama-9").message == "[redacted] has no tools"
+
+
+def test_a_message_is_shortened() -> None:
+    assert len(failed(400, envelope_of("ab " * 900)).message) == 500
+
+
+def test_every_field_of_a_422_is_kept_for_detail() -> None:
+    items = [
+        {"type": "int_type", "loc": ["body", "n"], "msg": "no integer", "input": "x"},
+        {"loc": ["body", "stop", 0], "msg": "empty"},
+    ]
+    found = failed(422, {"detail": items})
+    assert (found.message, found.param) == ("no integer", "n")
+    assert found.fields == (
+        FieldError(("body", "n"), "no integer", "int_type"),
+        FieldError(("body", "stop", 0), "empty", "value_error"),
+    )
+    detail = msgspec.json.decode(envelope(UpstreamRejected(found)))["detail"]
+    assert [entry["loc"] for entry in detail] == [["body", "n"], ["body", "stop", 0]]
+
+
+def test_a_422_without_a_list_still_has_its_detail() -> None:
+    body = msgspec.json.decode(envelope(UpstreamRejected(failed(422, envelope_of("bad", param="n")))))
+    assert body["detail"] == [{"loc": ["body", "n"], "msg": "bad", "type": "value_error"}]
+
+
+@pytest.mark.parametrize(
+    ("said", "fault", "status"),
+    [
+        (envelope_of("Model busy, retry later", code="engine_overloaded"), Fault.BUSY, 200),
+        ({"error": {"message": "Model busy"}}, Fault.BUSY, 200),
+        ({"error": {"code": 502, "message": "worker limit"}}, Fault.SERVER, 200),
+        ({"error": {"code": "429", "message": "slow"}}, Fault.ACCOUNT_RATE, 200),
+        ({"error": {"code": 401, "message": "no"}}, Fault.CREDENTIAL, 200),
+        ({"error": {"message": "quota", "type": "insufficient_quota"}}, Fault.BILLING, 200),
+        ({"error": {"message": "oops", "type": "server_error"}}, Fault.SERVER, 200),
+        ({"error": {"code": 400, "message": "context length"}}, Fault.REJECTED, 400),
+        ({"error": {"code": "context_length_exceeded", "message": "long"}}, Fault.REJECTED, 400),
+        ({"error": {"message": "oops", "type": "invalid_request_error"}}, Fault.BAD_ANSWER, 200),
+        ({"error": "oops"}, Fault.BAD_ANSWER, 200),
+        (None, Fault.BAD_ANSWER, 200),
+    ],
+)
+def test_an_error_inside_a_200_is_read_by_its_code(said: object, fault: Fault, status: int) -> None:
+    found = failure_inside(said)
+    assert (found.fault, found.status) == (fault, status)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({b"retry-after": b"7"}, 7000),
+        ({b"retry-after": b"0.5"}, 500),
+        ({b"retry-after-ms": b"350", b"retry-after": b"7"}, 350),
+        ({b"retry-after-ms": b"soon", b"retry-after": b"7"}, 7000),
+        ({b"retry-after": b"Wed, 21 Oct 2026 07:28:30 GMT", b"date": b"Wed, 21 Oct 2026 07:28:00 GMT"}, 30_000),
+        ({b"retry-after": b"Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+        ({b"retry-after": b"Wed, 21 Oct 2026 07:28:30 GMT", b"date": b"Wed, 21 Oct 2026 07:28:00 -0000"}, None),
+        ({b"retry-after": b"Wed, 21 Oct 2026 07:27:00 GMT", b"date": b"Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({b"retry-after": b"nan"}, None),
+        ({b"retry-after": b"inf"}, None),
+        ({b"retry-after": b"-3"}, None),
+        ({b"retry-after": b"\xff"}, None),
+        ({b"retry-after": b"99999999"}, 86_400_000),
+        ({}, None),
+    ],
+)
+def test_retry_after(headers: dict[bytes, bytes], expected: int | None) -> None:
+    assert retry_after_ms(headers) == expected
+    assert failure(429, headers, b"").retry_after_ms == expected
