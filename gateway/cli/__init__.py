@@ -2,8 +2,15 @@
 
 import click
 
+from gateway.cli.check import check
+from gateway.cli.schema import schema
+
 
 @click.group()
 @click.version_option(package_name="tiergate")
 def tiergate() -> None:
     """Run one OpenAI-compatible endpoint in front of many model providers."""
+
+
+tiergate.add_command(check)
+tiergate.add_command(schema)

@@ -3,7 +3,7 @@
 import re
 import socket
 from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address, ip_network
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 _FORBIDDEN_NETWORKS = tuple(
     ip_network(network)
@@ -45,10 +45,10 @@ def is_public_http(url: str) -> bool:
     return "." in host and not host.endswith(_PRIVATE_SUFFIXES)
 
 
-def endpoint(url: str) -> tuple[SplitResult, str, int]:
-    """Return a sound URL's parts, host and port."""
+def endpoint(url: str) -> tuple[str, str, int]:
+    """Return a sound URL's scheme, host and port."""
     parts = urlsplit(url)
-    return parts, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _is_forbidden(host: str) -> bool:
