@@ -20,8 +20,8 @@ def listen(name: str, host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=host == "::")
     except OSError as error:  # a name that resolves to nothing comes as one too, with the resolver's negative number
-        known = error.errno is not None and error.errno > 0
-        reason = os.strerror(error.errno).lower() if known else "no address of that name"
+        number = error.errno or 0
+        reason = os.strerror(number).lower() if number > 0 else "no address of that name"
         raise Unavailable(f"cannot listen on {host}:{port} for {name}: {reason}") from None
 
 

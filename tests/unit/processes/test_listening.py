@@ -25,5 +25,5 @@ def test_a_taken_port_is_named_with_its_listener() -> None:
 
 
 def test_a_host_that_is_no_address_is_named() -> None:
-    with pytest.raises(Unavailable, match="^cannot listen on not an address:0 for api: no address of that name$"):
+    with pytest.raises(Unavailable, match=r"^cannot listen on not an address:0 for api: no address of that name$"):
         listen("api", "not an address", 0)
