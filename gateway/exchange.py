@@ -135,7 +135,7 @@ class Reservation:
             self._books.observe(self.record)
             return
         self._on_release(self.record.request_id)
-        self._tasks.spawn(self._settle(self._opened), name="settle")
+        self._tasks.detach(self._settle(self._opened), name="settle")
 
     async def _settle(self, opened: Opened) -> None:
         record = self.record

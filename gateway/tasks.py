@@ -21,6 +21,10 @@ class Owned:
         task.add_done_callback(self._tasks.discard)
         return task
 
+    def detach(self, work: Coroutine[Any, Any, Any], *, name: str) -> None:
+        """Start `work` whose result nobody waits for."""
+        _ = self.spawn(work, name=name)
+
     async def drain(self, timeout_s: float) -> bool:
         """Wait for what runs, then cancel the rest. Return whether everything ended by itself."""
         if not self._tasks:

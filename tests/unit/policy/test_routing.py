@@ -1,4 +1,5 @@
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ B = model("B", deployment("B", P1), context_window=4000)
 C = model("C", deployment("C", P1), context_window=500)
 
 
-def plan(asked: InferenceRequest, *, of: Catalogue | None = None, wanted: Wish = DEFAULT, **rights: object) -> Plan:
+def plan(asked: InferenceRequest, *, of: Catalogue | None = None, wanted: Wish = DEFAULT, **rights: Any) -> Plan:
     return Planner(of or catalogue(A, B, C)).plan(key(**rights), asked, wanted, dice=1)
 
 
@@ -86,7 +87,7 @@ def test_the_servers_list_follows_only_where_the_client_sent_none() -> None:
     ],
 )
 def test_a_bad_entry_fails_before_anything_is_tried(
-    asked: InferenceRequest, rights: dict[str, object], error: type[GatewayError]
+    asked: InferenceRequest, rights: dict[str, Any], error: type[GatewayError]
 ) -> None:
     with pytest.raises(error) as raised:
         plan(asked, **rights)
@@ -95,6 +96,7 @@ def test_a_bad_entry_fails_before_anything_is_tried(
 
 def test_unknown_and_forbidden_read_alike() -> None:
     texts = []
+    rights: dict[str, Any]
     for name, rights in (("B", {"models": ("A",)}), ("Z", {})):
         with pytest.raises(ModelNotFound) as raised:
             plan(request("A", name), **rights)

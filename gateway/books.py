@@ -1,0 +1,62 @@
+"""Closing the books on a request: the settlement is asked for until the store has it, then the record is projected.
+
+A store that is away for a while costs nothing but the wait: a lease that expires meanwhile is settled late, and only the difference is
+posted. Seconds.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from gateway.admission.client import Admission, AdmissionUnavailable
+from gateway.policy.admission import Settle
+from gateway.policy.record import Record
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 2.0
+
+PATIENCE_S = 300.0
+"""How long a settlement is tried: well beyond a failover or a restart of the store, and bounded, since each one waits in memory."""
+
+log = structlog.get_logger(__name__)
+
+
+class Observer(Protocol):
+    """Who projects records."""
+
+    def observe(self, record: Record) -> None:
+        """Take a record that is complete."""
+        ...
+
+
+class Bookkeeper:
+    """Settles leases and hands records on; a `gateway.exchange.Books`."""
+
+    def __init__(self, admission: Admission, observer: Observer, now_s: Callable[[], float]) -> None:
+        self._admission = admission
+        self._observer = observer
+        self._now_s = now_s
+
+    def now_s(self) -> float:
+        """Return the monotonic clock."""
+        return self._now_s()
+
+    def observe(self, record: Record) -> None:
+        """Project a record."""
+        self._observer.observe(record)
+
+    async def settle(self, settlement: Settle) -> int | None:
+        """Settle, however long the store takes; return the store's time in milliseconds, None when patience ended."""
+        give_up_s = self._now_s() + PATIENCE_S
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return (await self._admission.settle(settlement)).now_ms
+            except AdmissionUnavailable:
+                if self._now_s() >= give_up_s:
+                    log.exception("settlement_lost", request_id=settlement.id)
+                    return None
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

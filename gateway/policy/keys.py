@@ -1,0 +1,44 @@
+"""Whether a key may enter: known, not expired, from an address that it is bound to. Unix seconds. Pure."""
+
+from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
+
+from gateway.errors import IpNotAllowed, Unauthenticated
+from gateway.policy.catalogue import Key
+from gateway.policy.credentials import carrier, digest
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def enter(keys: Mapping[bytes, Key], headers: Headers, pepper: bytes) -> Key:
+    """Return the key that the headers carry.
+
+    Raises `Unauthenticated`, in the same words whatever is wrong with a key that is there, and `InvalidRequest`, see `carrier`.
+    """
+    secret = carrier(headers)
+    if secret is None:
+        raise Unauthenticated("You didn't provide an API key: send it as 'Authorization: Bearer KEY'")
+    key = keys.get(digest(pepper, secret))
+    if key is None:
+        raise Unauthenticated(INCORRECT)
+    return key
+
+
+INCORRECT = "Incorrect API key provided"
+
+
+def check_key(key: Key, address: str | None, now_unix_s: float) -> None:
+    """Refuse a key that may not enter now or from here. Raises `Unauthenticated` and `IpNotAllowed`."""
+    if key.expires_at_s is not None and now_unix_s >= key.expires_at_s:
+        raise Unauthenticated("The API key has expired")
+    if key.ips and not is_within(address, key.ips):
+        raise IpNotAllowed("This API key may not be used from this address")
+
+
+def is_within(address: str | None, networks: tuple[str, ...]) -> bool:
+    """Return whether an address lies in one of the networks; an IPv4 address that came over IPv6 counts as the IPv4 one."""
+    if address is None:
+        return False
+    found = ip_address(address)
+    found = getattr(found, "ipv4_mapped", None) or found
+    return any(found in ip_network(network, strict=False) for network in networks)
