@@ -131,7 +131,10 @@ class Progress(msgspec.Struct, frozen=True):
 
 
 class Level(msgspec.Struct, frozen=True):
-    """A bucket after the decision: `level` is used or leaking (units, rounded up), `held` is reserved, `reset_ms` until empty."""
+    """A bucket after the decision: `level` was used and leaks (units, rounded up), `held` is reserved.
+
+    `reset_ms` is when the bucket would be empty if its holds were posted now, 0 where only a holder's end tells.
+    """
 
     charge: Charge
     level: int
@@ -140,10 +143,10 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why one row did not fit: the first violated charge in order, tenant charges first.
+    """Why one row did not fit: the first violated charge, of those that end the walk if any does, one that can never be met first.
 
     `wait_ms` is when the row would fit if nothing else happened (the longest over its violated charges), None if only another
-    request's end can tell. `never` marks a cost above the whole bucket.
+    request's end can tell. `never` marks a cost above that charge's whole bucket.
     """
 
     row: int

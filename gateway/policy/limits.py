@@ -1,0 +1,111 @@
+"""What limits mean: the charges that a scope's limits make of a request, and the arithmetic of one bucket.
+
+A bucket never forgives a hold: only what was posted leaks away. `debt` is what was posted and is still in the bucket, `held` what
+live leases may yet post. RATE counts its debt in unit·ms, so that leaking is exact in integers: each millisecond takes `rate` of
+it, and one unit weighs `period_ms`; in any stretch of W ms it posts at most B + L·W/P units, and over-runs. CALENDAR empties at
+the end of each period of the epoch (a UTC day). HELD counts holders alone. Times are Unix milliseconds. Pure.
+"""
+
+from fractions import Fraction
+
+import msgspec
+
+from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
+from gateway.policy.catalogue import Limits
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+
+EXACT = 2**53
+"""Lua counts in doubles, which are exact below this: no full bucket may weigh as much."""
+
+STRICT_PERCENT = 15
+"""How much of a strict limit is burst; the rest is rate, so that no minute passes the limit."""
+
+LAYOUT = (
+    (Dimension.RPM, Kind.RATE, Unit.REQUEST, MINUTE_MS),
+    (Dimension.RPD, Kind.CALENDAR, Unit.REQUEST, DAY_MS),
+    (Dimension.TPM, Kind.RATE, Unit.TOTAL, MINUTE_MS),
+    (Dimension.TPM_IN, Kind.RATE, Unit.INPUT, MINUTE_MS),
+    (Dimension.TPM_OUT, Kind.RATE, Unit.OUTPUT, MINUTE_MS),
+    (Dimension.CONCURRENCY, Kind.HELD, Unit.SLOT, 0),
+)
+"""How each dimension counts, in the order in which refusals name them."""
+
+
+def charges(scope: str, limits: Limits, *, reach: Reach, tenant: bool, ends_walk: bool = False) -> tuple[Charge, ...]:
+    """Return what a candidate takes from the buckets of one scope.
+
+    Raises ValueError where a limit is below 1 (strict: below 2), or too large to be counted exactly.
+    """
+    found = []
+    figures = (limits.rpm, limits.rpd, limits.tpm, limits.tpm_in, limits.tpm_out, limits.concurrency)
+    for limit, (dimension, kind, unit, period_ms) in zip(figures, LAYOUT, strict=True):
+        if limit is None:
+            continue
+        capacity, rate = _shape(limit, limits) if kind is Kind.RATE else (limit, 0)
+        if limit < 1 or capacity * max(1, period_ms) >= EXACT:
+            raise ValueError(f"{dimension} of {limit} is out of range")
+        found.append(Charge(scope, dimension, kind, unit, reach, capacity, rate, period_ms, limit, tenant, ends_walk))
+    return tuple(found)
+
+
+def _shape(limit: int, limits: Limits) -> tuple[int, int]:
+    """Return a rate's burst and its sustained part. The ratio is taken as written: 0.29 of 100 is 29."""
+    if not limits.strict:
+        return max(1, int(limit * Fraction(str(limits.burst_ratio)))), limit
+    if limit < 2:
+        raise ValueError("a strict limit is 2 or more")
+    burst = max(1, limit * STRICT_PERCENT // 100)
+    return burst, limit - burst
+
+
+class Bucket(msgspec.Struct):
+    """One limit's counter, true at `at_ms`."""
+
+    debt: int = 0
+    at_ms: int = 0
+    held: int = 0
+
+    def fold(self, charge: Charge, now_ms: int) -> None:
+        """Bring the bucket to `now_ms`. A clock that went back delays what is given back and never takes it twice."""
+        if now_ms <= self.at_ms:
+            return
+        if charge.kind is Kind.RATE:
+            self.debt = max(0, self.debt - charge.rate * (now_ms - self.at_ms))
+        elif charge.kind is Kind.CALENDAR and now_ms // charge.period_ms > self.at_ms // charge.period_ms:
+            self.debt = 0
+        self.at_ms = now_ms
+
+    def excess(self, charge: Charge, cost: int) -> int:
+        """Return by how much (weighed as debt is) the bucket lacks room for `cost` units; 0 or less is room."""
+        return self.debt + (self.held + cost - charge.capacity) * weight(charge)
+
+    def wait_ms(self, charge: Charge, cost: int, now_ms: int) -> int | None:
+        """Return when `cost` would fit if nothing else happened, None if only another holder's end can tell."""
+        if charge.kind is Kind.HELD or self.held + cost > charge.capacity:
+            return None
+        if charge.kind is Kind.CALENDAR:
+            return self._period_end_ms(charge) - now_ms
+        return self.at_ms - now_ms - (-self.excess(charge, cost) // charge.rate)
+
+    def level(self, charge: Charge) -> int:
+        """Return what was posted and is still there, in whole units, rounded up."""
+        return -(-self.debt // weight(charge))
+
+    def reset_ms(self, charge: Charge, now_ms: int) -> int:
+        """Return when the bucket would be empty if its holds were posted now; holders' slots have no such time."""
+        weighed = self.debt + self.held * weight(charge)
+        if charge.kind is Kind.HELD or weighed == 0:
+            return 0
+        if charge.kind is Kind.CALENDAR:
+            return self._period_end_ms(charge) - now_ms
+        return self.at_ms - now_ms - (-weighed // charge.rate)
+
+    def _period_end_ms(self, charge: Charge) -> int:
+        return (self.at_ms // charge.period_ms + 1) * charge.period_ms
+
+
+def weight(charge: Charge) -> int:
+    """Return what one unit weighs in a bucket's debt."""
+    return charge.period_ms if charge.kind is Kind.RATE else 1
