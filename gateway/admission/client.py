@@ -1,0 +1,118 @@
+"""The admission scripts as calls: one round trip each, `AdmissionUnavailable` where there was no verdict in time.
+
+What the values mean is told in `gateway.policy.admission`, what the scripts do in their headers and in `gateway.policy.leases`.
+"""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha1
+from importlib.resources import files
+
+from gateway.admission import codec
+from gateway.admission.codec import RowEncoder, encode_estimate
+from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
+from gateway.policy.admission import Acquire, Posted, Progress, Row, Settle, Switch, Verdict
+
+__all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key"]
+
+FORMAT = "v1"
+"""The version of all that the scripts keep; two releases that differ in it never meet in one key."""
+
+LEASES_AT_ONCE = 64
+"""How many leases one call renews, so that a thousand streams never hold the store for long."""
+
+
+def cell_prefix(prefix: str, cell: str) -> str:
+    """Return what every key of a cell begins with; the braces keep a cell in one slot of a cluster."""
+    return f"{prefix}:{FORMAT}:{{{cell}}}:"
+
+
+def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
+    """Return the key of a cell's ledger stream."""
+    return f"{cell_prefix(prefix, cell)}ledger"
+
+
+class Script:
+    """One script: its text, and the digest by which a store that has seen it knows it."""
+
+    def __init__(self, *parts: str) -> None:
+        room = files("gateway.admission")
+        self.text = "\n".join((room / f"{part}.lua").read_text("utf-8") for part in parts)
+        self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+def own_clock() -> Argument:
+    """Leave the time to the store: only there do all workers have the same."""
+    return b""
+
+
+class Admission:
+    """The admission store of one cell. `clock` (Unix milliseconds) replaces the store's where time is driven."""
+
+    def __init__(
+        self, connection: Connection, *, prefix: str = "tg", cell: str = "c0", clock: Callable[[], Argument] = own_clock
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._prefix = cell_prefix(prefix, cell)
+        self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
+        self._rows = RowEncoder(self._prefix)
+        self._acquire = Script("core", "rows", "acquire")
+        self._switch = Script("core", "rows", "switch")
+        self._settle = Script("core", "settle")
+        self._progress = Script("core", "progress")
+        self._expire = Script("core", "expire")
+
+    async def acquire(self, request: Acquire) -> Verdict:
+        """Take the first row that fits, under a new lease."""
+        keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, request.opened))
+        return codec.verdict(await self._run(self._acquire, keys, arguments), request.rows)
+
+    async def switch(self, request: Switch) -> Verdict:
+        """End the lease's attempt and take the first row that fits, under the same lease."""
+        keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, int(request.capacity)))
+        return codec.verdict(await self._run(self._switch, keys, arguments), request.rows)
+
+    async def settle(self, request: Settle) -> Posted:
+        """End a lease and post what was used."""
+        arguments = (int(request.capacity), encode_estimate(request.actual), request.closed)
+        now_ms, first = await self._run(self._settle, self._lease_keys(request.id), arguments)
+        return Posted(now_ms, bool(first))
+
+    async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
+        """Renew leases and post what they have used. Return the ids of those that live no more."""
+        lost: list[str] = []
+        for start in range(0, len(reports), LEASES_AT_ONCE):
+            chunk = reports[start : start + LEASES_AT_ONCE]
+            keys = (*self._always, *(f"{self._prefix}lease:{report.id}" for report in chunk))
+            arguments = tuple(encode_estimate(report.so_far) for report in chunk)
+            lost += (chunk[at].id for at in await self._run(self._progress, keys, arguments))
+        return tuple(lost)
+
+    async def expire(self) -> int:
+        """End leases that nobody renewed, a few at a time. Return how many there were."""
+        ended: int = await self._run(self._expire, self._always, ())
+        return ended
+
+    def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
+        return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")
+
+    def _choice(
+        self, lease_id: str, rows: tuple[Row, ...], arguments: tuple[Argument, ...]
+    ) -> tuple[tuple[str, ...], tuple[Argument, ...]]:
+        keys = self._lease_keys(lease_id)
+        for row in rows:
+            encoded = self._rows.encode(row.charges)
+            keys += encoded.keys
+            arguments += (encoded.blob, encode_estimate(row.estimate))
+        return keys, arguments
+
+    async def _run(self, script: Script, keys: tuple[str, ...], arguments: tuple[Argument, ...]) -> Reply:
+        call = self._connection.call
+        command = (len(keys), *keys, self._clock(), *arguments)
+        try:
+            return await call(pack(("EVALSHA", script.digest, *command)))
+        except StoreError as error:
+            # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
+            if not str(error).startswith("NOSCRIPT"):
+                raise
+        return await call(pack(("EVAL", script.text, *command)))

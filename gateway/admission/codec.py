@@ -1,0 +1,106 @@
+"""Admission values as the scripts' arguments, and their replies as verdicts. Times are Unix milliseconds of the store."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gateway.policy.admission import Charge, Estimate, Granted, Kind, Level, Refusal, Refused, Row, Spent, Verdict
+
+MOST_UNITS = 2**31 - 1
+"""The most that one figure may say: times a minute's milliseconds it is still exact in the scripts' arithmetic."""
+
+KEPT_ROWS = 4096
+"""How many rows' charges are kept encoded. They are made with the configuration, so few are ever needed."""
+
+GRANTED, REFUSED = 0, 1
+
+encode = msgspec.msgpack.Encoder().encode
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True):
+    """What acquire.lua and switch.lua answer; the layout is told in rows.lua."""
+
+    verdict: int
+    now_ms: int
+    row: int
+    levels: tuple[int, ...]
+    refusals: tuple[int, ...]
+
+
+decode_reply = msgspec.msgpack.Decoder(Reply).decode
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """A row's charges as arguments: the scopes' keys and the rest. `charges` keeps the identity alive that it is found by."""
+
+    charges: tuple[Charge, ...]
+    keys: tuple[str, ...]
+    blob: bytes
+
+
+class RowEncoder:
+    """Encodes charges once for each tuple of them: the same object serves many requests."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._known: dict[int, Encoded] = {}
+
+    def encode(self, charges: tuple[Charge, ...]) -> Encoded:
+        """Return charges as arguments. Raises ValueError where those of one scope do not stand together."""
+        known = self._known.get(id(charges))
+        if known is None:
+            if len(self._known) >= KEPT_ROWS:
+                self._known.clear()
+            known = self._known[id(charges)] = self._encode(charges)
+        return known
+
+    def _encode(self, charges: tuple[Charge, ...]) -> Encoded:
+        groups: dict[str, list[str | int]] = {}
+        for charge in charges:
+            if charge.scope in groups and charge.scope != next(reversed(groups)):
+                raise ValueError(f"the charges of {charge.scope} do not stand together")
+            groups.setdefault(charge.scope, []).extend(_figures(charge))
+        keys = tuple(f"{self._prefix}{scope}" for scope in groups)
+        return Encoded(charges, keys, encode(list(groups.values())))
+
+
+def _figures(charge: Charge) -> tuple[str | int, ...]:
+    # A HELD bucket has no period; 1 keeps the scripts' arithmetic free of a case for it.
+    period_ms = 1 if charge.kind is Kind.HELD else charge.period_ms
+    shape = (charge.kind.value, charge.unit.value, charge.reach.value, charge.capacity, charge.rate, period_ms)
+    return (charge.dimension.value, *shape, int(charge.ends_walk))
+
+
+def encode_estimate(estimate: Estimate) -> bytes:
+    """Return figures as one argument, each between nothing and `MOST_UNITS`."""
+    if (
+        max(estimate.input, estimate.output, estimate.total) > MOST_UNITS
+        or min(estimate.input, estimate.output, estimate.total) < 0
+    ):
+        estimate = Estimate(
+            estimate.request, *(min(max(0, n), MOST_UNITS) for n in (estimate.input, estimate.output, estimate.total))
+        )
+    return encode(estimate)
+
+
+def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
+    """Return a script's answer about these rows."""
+    reply = decode_reply(packed)
+    if reply.verdict == GRANTED:
+        levels = _levels(reply.levels, rows[reply.row].charges)
+        return Granted(reply.row, reply.now_ms, levels, _refusals(reply.refusals, rows))
+    if reply.verdict == REFUSED:
+        levels = _levels(reply.levels, rows[reply.row].charges) if rows else ()
+        return Refused(reply.now_ms, _refusals(reply.refusals, rows), levels)
+    return Spent(reply.now_ms)
+
+
+def _levels(figures: tuple[int, ...], charges: tuple[Charge, ...]) -> tuple[Level, ...]:
+    return tuple(map(Level, charges, figures[::3], figures[1::3], figures[2::3]))
+
+
+def _refusals(figures: tuple[int, ...], rows: Sequence[Row]) -> tuple[Refusal, ...]:
+    if not figures:
+        return ()
+    parts = zip(figures[::4], figures[1::4], figures[2::4], figures[3::4], strict=True)
+    return tuple(Refusal(row, rows[row].charges[at], None if wait < 0 else wait, bool(never)) for row, at, wait, never in parts)

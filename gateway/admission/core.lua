@@ -1,0 +1,180 @@
+-- The ground that every admission script stands on: the clock, buckets, leases and their ends. A script is this text, then its own.
+--
+-- KEYS[1] is the ZSET of leases by expiry, KEYS[2] the ledger's stream; these and all other keys begin with one prefix and lie in
+-- one slot. ARGV[1] is the time in Unix milliseconds, empty outside tests: the store's own clock then.
+--
+-- A scope is a hash. Each bucket is a field of three doubles: debt (unit*ms where it leaks, units elsewhere), at (ms), held (units).
+-- The field `life` is two: how many leases reach the scope, and when all that was posted will have leaked (ms). A hash stays while
+-- a lease reaches it, and until it is drained.
+--
+-- A row is a list of groups, one for each scope; a group is eight values a charge, at the offsets below. The charges of a row are
+-- numbered through its groups. A lease is msgpack: {ttl in ms, figures reported, keys of the row's scopes, units held and units
+-- posted by the row's charges, what earlier rows posted: key, dimension, units, ...}, then the row, the grant, the ledger's opening.
+
+local DIM, KIND, UNIT, REACH, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6, 7
+local CHARGE = 8
+local LEAKS, CALENDAR, HELD = 0, 1, 2
+local REQUEST, SLOT = 0, 4
+local REAPED_AT_ONCE, LATE_MS, MOST = 8, 3600000, 9007199254740991
+
+local call, max, min, floor, ceil, sub = redis.call, math.max, math.min, math.floor, math.ceil, string.sub
+local encode, decode, to_bytes, from_bytes = cmsgpack.pack, cmsgpack.unpack, struct.pack, struct.unpack
+
+local PREFIX = sub(KEYS[1], 1, -7)
+local now = tonumber(ARGV[1])
+if not now then
+  local clock = call('TIME')
+  now = clock[1] * 1000 + floor(clock[2] / 1000)
+end
+
+local scopes = {}
+
+local function scope_at(key)
+  local scope = scopes[key]
+  if scope then return scope end
+  local fields, flat = {}, call('HGETALL', key)
+  for i = 1, #flat, 2 do fields[flat[i]] = flat[i + 1] end
+  local leases, drained = 0, 0
+  if fields.life then leases, drained = from_bytes('dd', fields.life) end
+  scope = {fields = fields, buckets = {}, leases = leases, before = leases, drained = drained}
+  scopes[key] = scope
+  return scope
+end
+
+-- The bucket of a charge as it is now. A clock that went back gives nothing back, and takes nothing twice.
+local function bucket_at(scope, group, c)
+  local dim = group[c]
+  local bucket = scope.buckets[dim]
+  if bucket then return bucket end
+  local text, debt, at, held = scope.fields[dim], 0, now, 0
+  if text then
+    debt, at, held = from_bytes('ddd', text)
+    if now > at then
+      if group[c + KIND] == LEAKS then debt = max(0, debt - group[c + RATE] * (now - at))
+      elseif floor(now / group[c + PERIOD]) > floor(at / group[c + PERIOD]) then debt = 0 end
+      at = now
+    end
+  end
+  bucket = {debt = debt, at = at, held = held}
+  scope.buckets[dim] = bucket
+  return bucket
+end
+
+-- A hold cannot be negative: what is missing was lost with the store, and is counted, never given as credit.
+local function hold(scope, bucket, units)
+  local held = bucket.held + units
+  if held < 0 then
+    held = 0
+    call('HINCRBY', PREFIX .. 'faults', 'negative_hold', 1)
+  end
+  bucket.held, bucket.touched, scope.touched = held, true, true
+end
+
+-- Bring what a charge has posted up to `total`: out of its hold, and beyond it in full.
+local function post(lease, scope, group, c, n, total)
+  local units = total - lease.posted[n]
+  if units <= 0 then return end
+  local bucket, taken, period = bucket_at(scope, group, c), min(units, lease.taken[n]), group[c + PERIOD]
+  if group[c + KIND] == LEAKS then
+    bucket.debt = min(MOST, bucket.debt + units * period)
+    scope.drained = max(scope.drained, bucket.at + ceil(bucket.debt / group[c + RATE]))
+  else
+    bucket.debt = min(MOST, bucket.debt + units)
+    scope.drained = max(scope.drained, (floor(bucket.at / period) + 1) * period)
+  end
+  hold(scope, bucket, -taken)
+  lease.taken[n], lease.posted[n] = lease.taken[n] - taken, total
+end
+
+-- Post the request itself where `counts`, which is one however often it is reported, and tokens as `used` reports them, if it does.
+local function post_all(lease, counts, used)
+  local n = 0
+  for g, group in ipairs(lease.row) do
+    local scope = scope_at(lease.keys[g])
+    for c = 1, #group, CHARGE do
+      n = n + 1
+      local unit = group[c + UNIT]
+      if unit == REQUEST then
+        if counts then post(lease, scope, group, c, n, lease.taken[n] + lease.posted[n]) end
+      elseif unit ~= SLOT and used then
+        post(lease, scope, group, c, n, used[unit + 1])
+      end
+    end
+  end
+end
+
+local function leave(scope)
+  scope.leases, scope.touched = max(0, scope.leases - 1), true
+end
+
+local function release_all(lease)
+  local n = 0
+  for g, group in ipairs(lease.row) do
+    local scope = scope_at(lease.keys[g])
+    for c = 1, #group, CHARGE do
+      n = n + 1
+      hold(scope, bucket_at(scope, group, c), -lease.taken[n])
+    end
+    leave(scope)
+  end
+end
+
+local function read_lease(id)
+  local text = call('GET', PREFIX .. 'lease:' .. id)
+  if not text then return nil end
+  local state, row, grant, opened = decode(text)
+  return {
+    ttl = state[1], used = state[2], keys = state[3], taken = state[4], posted = state[5], past = state[6],
+    row = decode(row), packed_row = row, grant = grant, opened = opened,
+  }
+end
+
+local function write_lease(id, lease)
+  local state = {lease.ttl, lease.used, lease.keys, lease.taken, lease.posted, lease.past}
+  call('SET', PREFIX .. 'lease:' .. id, encode(state, lease.packed_row, lease.grant, lease.opened))
+  call('ZADD', KEYS[1], now + lease.ttl, id)
+end
+
+local function drop_lease(id)
+  call('DEL', PREFIX .. 'lease:' .. id)
+  call('ZREM', KEYS[1], id)
+end
+
+local function note(kind, id, blob)
+  call('XADD', KEYS[2], '*', 'kind', kind, 'id', id, 'blob', blob)
+end
+
+-- End lapsed leases, a few at a time: what they had reported was posted then, the request itself is posted now.
+local function reap()
+  local lapsed = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, REAPED_AT_ONCE)
+  for _, id in ipairs(lapsed) do
+    local lease = read_lease(id)
+    if lease then
+      post_all(lease, true, nil)
+      release_all(lease)
+      local posted = encode(lease.ttl, lease.keys, lease.posted, lease.packed_row)
+      call('SET', PREFIX .. 'done:' .. id, 'expired' .. posted, 'PX', LATE_MS)
+      note('abandoned', id, encode({lease.opened, 1, lease.used[2], lease.used[3], lease.used[4]}))
+    end
+    drop_lease(id)
+  end
+  return #lapsed
+end
+
+-- Write every scope that was touched, once.
+local function flush()
+  for key, scope in pairs(scopes) do
+    if scope.touched then
+      local fields = {'HSET', key, 'life', to_bytes('dd', scope.leases, scope.drained)}
+      for dim, bucket in pairs(scope.buckets) do
+        if bucket.touched then
+          fields[#fields + 1] = dim
+          fields[#fields + 1] = to_bytes('ddd', bucket.debt, bucket.at, bucket.held)
+        end
+      end
+      call(unpack(fields))
+      if scope.leases == 0 then call('PEXPIREAT', key, max(scope.drained, now))
+      elseif scope.before == 0 then call('PERSIST', key) end
+    end
+  end
+end

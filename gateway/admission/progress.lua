@@ -1,0 +1,19 @@
+-- Renew leases, and post what they have used so far.
+--
+-- KEYS: leases, ledger, then the leases. ARGV: now, then the figures of each lease (msgpack, indexed by unit). The reply is the list
+-- of positions, from 0, of leases that live no more.
+
+local lost = {}
+for i = 3, #KEYS do
+  local id = sub(KEYS[i], #PREFIX + 7)
+  local lease = read_lease(id)
+  if lease then
+    lease.used = decode(ARGV[i - 1])
+    post_all(lease, lease.used[REQUEST + 1] > 0, lease.used)
+    write_lease(id, lease)
+  else
+    lost[#lost + 1] = i - 3
+  end
+end
+flush()
+return lost

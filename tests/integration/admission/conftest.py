@@ -1,0 +1,45 @@
+"""The admission scripts on a real Valkey, emptied before each test, with a clock that tests drive."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis
+
+from gateway.admission.client import Admission
+from gateway.admission.connection import Connection
+from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.tasks import Owned
+from tests.integration.admission.rows import Clock
+from tests.valkey import Valkey
+
+
+@pytest.fixture(scope="session")
+def valkey() -> Iterator[Valkey]:
+    with Valkey() as server:
+        yield server
+
+
+@pytest.fixture
+async def redis(valkey: Valkey) -> AsyncIterator[Redis]:
+    client = open_client(valkey.url, timeout_s=5.0)
+    await client.flushall()
+    yield client
+    await client.aclose()
+
+
+@pytest.fixture
+async def connection(valkey: Valkey, redis: Redis) -> AsyncIterator[Connection]:
+    connection = Connection(parse_endpoint(valkey.url), Owned(), timeout_s=5.0)
+    assert await connection.open()
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def admission(connection: Connection, clock: Clock) -> Admission:
+    return Admission(connection, clock=clock)

@@ -1,0 +1,116 @@
+"""What the store holds, read back and said in the reference's terms."""
+
+import asyncio
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from gateway.admission.client import cell_prefix, ledger_key
+from gateway.admission.connection import Argument, Connection, Reply, pack
+from gateway.policy.admission import Charge, Dimension
+from gateway.policy.leases import Buckets, Claim
+from gateway.policy.limits import Bucket
+
+PREFIX = cell_prefix("tg", "c0")
+
+
+class State(NamedTuple):
+    """Everything that a verdict may depend on."""
+
+    buckets: dict[tuple[str, str], tuple[int, int]]
+    """Level and holds, as of now; empty buckets are left out, as a hash that expired would be."""
+    leases: dict[str, int]
+    settled: set[str]
+    expired: set[str]
+    reached: dict[str, int]
+    """How many leases reach each scope."""
+
+
+async def ask(connection: Connection, *command: Argument) -> Reply:
+    """Send any command on the line that the scripts use."""
+    return await connection.call(pack(command))
+
+
+async def stored(connection: Connection, charges: "Charges", now_ms: int) -> State:
+    """Return the store's state."""
+    scopes = sorted({scope for scope, _ in charges})
+    done_keys, leases, *hashes = await asyncio.gather(
+        ask(connection, "KEYS", PREFIX + "done:*"),
+        ask(connection, "ZRANGE", PREFIX + "leases", 0, -1, "WITHSCORES"),
+        *(ask(connection, "HGETALL", PREFIX + scope) for scope in scopes),
+    )
+    done = dict(zip(done_keys, await ask(connection, "MGET", *done_keys) if done_keys else (), strict=True))
+    buckets: dict[tuple[str, str], tuple[int, int]] = {}
+    reached: dict[str, int] = {}
+    for scope, flat in zip(scopes, hashes, strict=True):
+        fields = dict(pairs(flat))
+        if b"life" in fields:
+            reached[scope] = int(struct.unpack("<dd", fields.pop(b"life"))[0])
+        for dimension, text in fields.items():
+            place = (scope, Dimension(dimension.decode()))
+            bucket = Bucket(*(int(figure) for figure in struct.unpack("<ddd", text)))
+            note(buckets, charges[place], bucket, now_ms)
+    settled = {name(key, "done:") for key, value in done.items() if value.startswith(b"settled")}
+    expired = {name(key, "done:") for key, value in done.items() if value.startswith(b"expired")}
+    reached = {scope: leases for scope, leases in reached.items() if leases}
+    return State(buckets, {lease.decode(): int(expiry) for lease, expiry in pairs(leases)}, settled, expired, reached)
+
+
+Charges = dict[tuple[str, Dimension], Charge]
+
+
+def expected(reference: Buckets, charges: Charges, now_ms: int, found: State) -> State:
+    """Return the reference's state in the same terms.
+
+    Tombstones expire by the server's own clock, not the driven one: where the reference has forgotten one, `found` may have it.
+    """
+    buckets: dict[tuple[str, str], tuple[int, int]] = {}
+    for place, bucket in reference.buckets.items():
+        note(buckets, charges[place], msgspec.structs.replace(bucket), now_ms)
+    reached: dict[str, int] = {}
+    for lease in reference.leases.values():
+        for scope in {scope for scope, _ in lease.claims}:
+            reached[scope] = reached.get(scope, 0) + 1
+    leases = {lease.id: lease.expires_ms for lease in reference.leases.values()}
+    known = {lease_id: done.claims is None for lease_id, done in reference.done.items() if done.until_ms > now_ms}
+    settled = {lease_id for lease_id, was_settled in known.items() if was_settled}
+    forgotten = {lease_id for lease_id in found.settled | found.expired if lease_id not in known}
+    return State(
+        buckets,
+        leases,
+        settled | (found.settled & forgotten),
+        (set(known) - settled) | (found.expired & forgotten),
+        reached,
+    )
+
+
+async def ledger(connection: Connection) -> list[tuple[str, str]]:
+    """Return kind and id of the ledger's events, oldest first."""
+    entries = [dict(pairs(flat)) for _, flat in await ask(connection, "XRANGE", ledger_key(), "-", "+")]
+    return [(fields[b"kind"].decode(), fields[b"id"].decode()) for fields in entries]
+
+
+def pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def note(buckets: dict[tuple[str, str], tuple[int, int]], charge: Charge, bucket: Bucket, now_ms: int) -> None:
+    bucket.fold(charge, now_ms)
+    if bucket.debt or bucket.held:
+        buckets[charge.scope, charge.dimension.value] = (bucket.debt, bucket.held)
+
+
+def name(key: bytes, kind: str) -> str:
+    return key.decode().removeprefix(PREFIX + kind)
+
+
+def holds_are_conserved(reference: Buckets) -> bool:
+    """Say whether each bucket holds what live leases hold in it, and no more."""
+    claims: list[Claim] = [claim for lease in reference.leases.values() for claim in lease.claims.values()]
+    sums: dict[tuple[str, Dimension], int] = {}
+    for claim in claims:
+        place = (claim.charge.scope, claim.charge.dimension)
+        sums[place] = sums.get(place, 0) + claim.held
+    return all(bucket.held == sums.get(place, 0) for place, bucket in reference.buckets.items())

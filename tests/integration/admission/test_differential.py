@@ -1,0 +1,164 @@
+"""The production scripts against their specification: one seeded, saturating program fed to both, no difference allowed."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from gateway.admission.client import Admission
+from gateway.admission.connection import Connection
+from gateway.policy.admission import Acquire, Charge, Dimension, Estimate, Granted, Progress, Reach, Refused, Row, Settle, Switch
+from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.leases import Buckets, place_of
+from gateway.policy.limits import DAY_MS, charges
+from tests.integration.admission.rows import Clock, acquire, progress, settle, switch
+from tests.integration.admission.state import PREFIX, ask, expected, holds_are_conserved, ledger, stored
+
+OPERATIONS = 1_200
+SEEDS = (1, 2, 3)
+
+KEYS = {
+    "k:ci": Limits(rpm=10, tpm=1_500, rpd=40, concurrency=9),
+    "k:batch": Limits(rpm=20, tpm_in=500, tpm_out=500, concurrency=8, strict=True),
+}
+SHARED = {"o:acme": Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5), "kf:ci": Limits(rpm=20, concurrency=3)}
+MODELS = {"m:a": Limits(tpm=2_000, rpd=60), "m:b": Limits(rpm=12, tpm_out=700)}
+DEPLOYMENTS = {
+    "d:a/one": Limits(concurrency=4, rpm=8),
+    "d:a/two": Limits(concurrency=3),
+    "d:b/one": Limits(tpm_in=500, concurrency=4),
+}
+
+
+def rows_of(key: str) -> list[tuple[Charge, ...]]:
+    """Return every candidate of a key: each deployment at the ordinary tier, and one that spends no rates."""
+    own = charges(key, KEYS[key], reach=Reach.REQUEST, tenant=True, ends_walk=key == "k:ci")
+    org = charges("o:acme", SHARED["o:acme"], reach=Reach.REQUEST, tenant=True)
+    found = []
+    for deployment, limits in DEPLOYMENTS.items():
+        model = f"m:{deployment[2]}"
+        supply = charges(model, MODELS[model], reach=Reach.MODEL, tenant=False)
+        supply += charges(deployment, limits, reach=Reach.DEPLOYMENT, tenant=False)
+        found.append(own + org + supply)
+        slots = tuple(charge for charge in own if charge.dimension is Dimension.CONCURRENCY)
+        found.append(slots + charges("kf:ci", SHARED["kf:ci"], reach=Reach.REQUEST, tenant=True, ends_walk=True) + supply)
+    return found
+
+
+CANDIDATES = {key: rows_of(key) for key in KEYS}
+CHARGES = {place_of(charge): charge for rows in CANDIDATES.values() for row in rows for charge in row}
+
+
+class Program:
+    """A seeded stream of operations that keeps the buckets near full and the clock mostly, not always, going on."""
+
+    def __init__(self, seed: int, clock: Clock, reference: Buckets) -> None:
+        self.random = Random(seed)
+        self.clock = clock
+        self.reference = reference
+        self.asked: dict[str, tuple[Row, ...]] = {}
+
+    def figures(self, request: int = 1) -> Estimate:
+        scale = self.random.choices((5, 20, 60, 2_400), (30, 40, 28, 2))[0]
+        tokens_in, tokens_out = self.random.randint(0, scale), self.random.randint(0, scale)
+        return Estimate(request, tokens_in, tokens_out, tokens_in + tokens_out)
+
+    def rows(self) -> tuple[Row, ...]:
+        candidates = CANDIDATES[self.random.choice(list(KEYS))]
+        picked = self.random.choices(candidates, k=self.random.choice((0, 1, 1, 1, 2, 3)))
+        return tuple(Row("d", "m", Tier.DEFAULT, each, self.figures()) for each in picked)
+
+    def some_id(self) -> str:
+        """Return a live lease mostly, else one that ended or never was."""
+        ended = [lease_id for lease_id, done in self.reference.done.items() if done.until_ms > self.clock.now_ms]
+        pools = [list(self.reference.leases)] * 8 + [ended, [f"never-{self.random.getrandbits(64)}"]]
+        return self.random.choice(self.random.choice([pool for pool in pools if pool]))
+
+    def pass_time(self) -> None:
+        step_ms = self.random.choice((0, 0, 1, 7, 40, 150, 150, 400, 400, 900, 2_500, -300))
+        if self.random.random() < 0.006:
+            step_ms = self.random.choice((30_000, 70_000, DAY_MS // 20))
+        self.clock.now_ms += step_ms
+
+    def operation(self) -> Acquire | Switch | Settle | list[Progress] | None:
+        """Return the next one; None is an expiry."""
+        kinds = ("acquire", "again", "settle", "switch", "progress", "expire")
+        match self.random.choices(kinds, (50, 4, 24, 10, 10, 2))[0]:
+            case "acquire":
+                return self.asking(f"lease-{len(self.asked)}")
+            case "again":
+                return self.asking(self.some_id())
+            case "settle":
+                return settle(self.some_id(), self.figures(), capacity=self.random.random() < 0.2)
+            case "switch":
+                return switch(self.some_id(), *self.rows(), capacity=self.random.random() < 0.5)
+            case "progress":
+                return [
+                    progress(self.some_id(), self.figures(self.random.randint(0, 1))) for _ in range(self.random.randint(1, 4))
+                ]
+            case _:
+                return None
+
+    def asking(self, lease_id: str) -> Acquire:
+        return acquire(lease_id, *self.asked.setdefault(lease_id, self.rows()))
+
+
+def specified(reference: Buckets, operation: Acquire | Switch | Settle | list[Progress] | None, now_ms: int) -> object:
+    match operation:
+        case Acquire():
+            return reference.acquire(operation, now_ms)
+        case Switch():
+            return reference.switch(operation, now_ms)
+        case Settle():
+            return reference.settle(operation, now_ms)
+        case None:
+            return reference.expire(now_ms)
+        case reports:
+            return reference.progress(reports, now_ms)
+
+
+async def done(admission: Admission, operation: Acquire | Switch | Settle | list[Progress] | None) -> object:
+    match operation:
+        case Acquire():
+            return await admission.acquire(operation)
+        case Switch():
+            return await admission.switch(operation)
+        case Settle():
+            return await admission.settle(operation)
+        case None:
+            return await admission.expire()
+        case reports:
+            return await admission.progress(reports)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_scripts_do_what_the_specification_says(
+    seed: int, admission: Admission, connection: Connection, clock: Clock
+) -> None:
+    events: list[tuple[str, str]] = []
+    reference = Buckets(lambda event: events.append((event.kind, event.id)))
+    program = Program(seed, clock, reference)
+    answers: list[object] = []
+    for number in range(OPERATIONS):
+        program.pass_time()
+        operation = program.operation()
+        wanted, got = specified(reference, operation, clock.now_ms), await done(admission, operation)
+        assert got == wanted, (number, operation)
+        if isinstance(operation, Acquire):
+            answers.append(wanted)
+        state = await stored(connection, CHARGES, clock.now_ms)
+        assert state == expected(reference, CHARGES, clock.now_ms, state), (number, operation)
+        assert holds_are_conserved(reference)
+    assert await ledger(connection) == events
+    assert_saturated(answers)
+    assert await ask(connection, "HGETALL", PREFIX + "faults") == []
+
+
+def assert_saturated(answers: list[object]) -> None:
+    """A program that refuses nothing, or nearly all, or never for some dimension, proves little."""
+    granted = sum(isinstance(answer, Granted) for answer in answers)
+    named = Counter(
+        refusal.charge.dimension for answer in answers if isinstance(answer, Granted | Refused) for refusal in answer.refusals
+    )
+    assert granted > 0.15 * len(answers)
+    assert all(named[dimension] >= 0.01 * named.total() for dimension in Dimension), named
