@@ -17,9 +17,13 @@ from gateway.config.kinds import alternatives, broken_bound, expects, scalar, wo
 from gateway.config.problems import Problem, Where, did_you_mean, render
 from gateway.config.references import Sources, UnresolvedError, has_reference, resolve, unshelter
 
-_STANDARD_TAG = "tag:yaml.org,2002:"
-_NULL_TAG = "tag:yaml.org,2002:null"
-_MERGE_TAG = "tag:yaml.org,2002:merge"
+_STANDARD = "tag:yaml.org,2002:"
+_NULL_TAG = _STANDARD + "null"
+_MERGE_TAG = _STANDARD + "merge"
+_TAGS = frozenset(
+    _STANDARD + name for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge", "map", "seq")
+)
+"""What YAML guesses of a plain value. It decides nothing here; any other tag was written on purpose."""
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -47,7 +51,7 @@ class Decoder:
         return value
 
     def _read(self, node: Node, kind: mi.Type, where: Where) -> Any:
-        if not node.tag.startswith(_STANDARD_TAG):
+        if node.tag not in _TAGS:
             return self._refuse(node, where, f"the tag {node.tag} is not read here")
         if isinstance(node, ScalarNode):
             return self._scalar(node, kind, where)
@@ -132,7 +136,7 @@ class Decoder:
         """Yield the fields of a mapping, each once."""
         lines: dict[str, int] = {}
         for key, child in node.value:
-            if not isinstance(key, ScalarNode) or not key.tag.startswith(_STANDARD_TAG):
+            if not isinstance(key, ScalarNode) or key.tag not in _TAGS:
                 self._refuse(key, where, "a field's name must be plain text")
             elif key.tag == _MERGE_TAG:
                 self._refuse(key, where, "merge keys are not read here: repeat the fields, or use an alias for the whole mapping")

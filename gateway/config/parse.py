@@ -6,7 +6,7 @@ import msgspec
 import msgspec.inspect as mi
 
 from gateway.config.decode import Decoder, Setting
-from gateway.config.document import read
+from gateway.config.document import DocumentError, line_of, read
 from gateway.config.problems import Problem, Where, render
 from gateway.config.references import Sources
 from gateway.config.structs import Config
@@ -38,9 +38,12 @@ def parse(raw: bytes, sources: Sources) -> Parsed:
     Raises `DocumentError` for what is not one YAML mapping at all.
     """
     decoder = Decoder(sources)
-    config = decoder.read(read(raw), _CONFIG, ())
+    root = read(raw)
+    config = decoder.read(root, _CONFIG, ())
+    if not isinstance(config, Config):
+        raise DocumentError(line_of(root), "the file must be a mapping of fields")
     return Parsed(
-        config=config if isinstance(config, Config) else Config(),
+        config=config,
         settings=decoder.settings,
         entries=decoder.entries,
         problems=tuple(decoder.problems),
