@@ -1,0 +1,31 @@
+"""How the stores do, as their rooms tell it: plain numbers for the next scrape."""
+
+from collections import Counter
+
+
+class LedgerHealth:
+    """What the ledger's consumer and the callers of Redis report."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.pending = 0
+        self.oldest_age_s = 0.0
+        self.stored_count = 0
+        self.dead_count = 0
+        self.redis_errors: Counter[str] = Counter(ledger=0)
+
+    def backlog(self, length: int, pending: int, oldest_age_s: float) -> None:
+        """Take what waits in the ledger's stream."""
+        self.length, self.pending, self.oldest_age_s = length, pending, oldest_age_s
+
+    def stored(self, count: int) -> None:
+        """Count events that were committed."""
+        self.stored_count += count
+
+    def buried(self) -> None:
+        """Count an event that can never be stored."""
+        self.dead_count += 1
+
+    def redis_failed(self, op: str) -> None:
+        """Count a failed call; `op` is a word of the code's, never of a request's."""
+        self.redis_errors[op] += 1
