@@ -10,7 +10,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     supervisor_pid: int
-    config_path: str
+    config_path: Path
     environ: dict[str, str]
     api_fd: int
     control_path: Path

@@ -1,7 +1,9 @@
 """One worker's life: take the assignment, serve, and leave in order when told to or when the supervisor is gone."""
 
 import asyncio
+import contextlib
 import gc
+import os
 from collections.abc import Callable
 from socket import socket
 from typing import Protocol
@@ -78,8 +80,16 @@ async def serve(assignment: Assignment, build: Build, departure: Departure) -> i
     await api.close()
     await gateway.stop()
     await control.close()
-    assignment.control_path.unlink(missing_ok=True)
+    clear(assignment)
     return 0
+
+
+def clear(assignment: Assignment) -> None:
+    """Remove what this worker has in the run directory, and the directory where no supervisor is left to do it."""
+    assignment.control_path.unlink(missing_ok=True)
+    if os.getppid() != assignment.supervisor_pid:
+        with contextlib.suppress(OSError):  # another orphan is still in it, and will be the last
+            assignment.control_path.parent.rmdir()
 
 
 def settle_memory() -> None:

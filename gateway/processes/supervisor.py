@@ -17,7 +17,7 @@ from socket import socket
 import msgspec
 import structlog
 
-from gateway.config.structs import Config
+from gateway.config import Config
 from gateway.embedded.child import Unavailable
 from gateway.embedded.valkey import Valkey
 from gateway.processes.assignment import Assignment
@@ -26,6 +26,7 @@ from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
 from gateway.processes.pepper import kept_pepper
 from gateway.processes.server import Asgi, Server
+from gateway.processes.standin import build_ops
 
 log = structlog.get_logger("gateway.supervisor")
 
@@ -33,36 +34,50 @@ log = structlog.get_logger("gateway.supervisor")
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Where the configuration came from: each worker reads it again for itself."""
 
-    path: str
+    path: Path
     environ: Mapping[str, str]
 
     def __repr__(self) -> str:
         """Return the path alone: the environment is secret."""
-        return f"Source({self.path!r})"
+        return f"Source({str(self.path)!r})"
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the supervisor runs without knowing it: the module that a worker is, and the application of the operations port."""
 
-    worker_module: str
-    build_ops: Callable[["Supervisor"], Asgi]
+    worker_module: str = "gateway.processes.worker"
+    build_ops: Callable[["Supervisor"], Asgi] = build_ops
+
+
+class Addresses(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the gateway listens, each as it goes into a URL."""
+
+    api: str
+    ops: str
 
 
 class Supervisor:
     """One gateway on this machine."""
 
-    def __init__(self, config: Config, source: Source, parts: Parts) -> None:
+    def __init__(self, config: Config, source: Source, parts: Parts | None = None) -> None:
         self.config = config
         self.draining = False
         self._source = source
-        self._parts = parts
+        self._parts = parts or Parts()
         self._state_dir = Path(config.state_dir).resolve()
         self._departure = Departure(insistent=True)
-        self._fleet = Fleet(parts.worker_module, [])
+        self._fleet = Fleet(self._parts.worker_module, [])
+        self._started = asyncio.Event()
+        self._addresses = Addresses(api="", ops="")
 
     def control_sockets(self) -> list[str]:
         """Return where each worker answers GET /status and GET /metrics."""
         return self._fleet.control_sockets()
+
+    async def addresses(self) -> Addresses:
+        """Return where the gateway listens, once everything is started; the workers may not be ready yet."""
+        await self._started.wait()
+        return self._addresses
 
     async def run(self) -> int:
         """Run the gateway until a signal. Return the exit code: 0 after a whole drain, 128 and the signal's number else.
@@ -85,6 +100,8 @@ class Supervisor:
             stack.push_async_callback(self._fleet.kill)
             await self._fleet.start()
             self._departure.be_patient()
+            self._addresses = Addresses(api=address(api), ops=address(ops))
+            self._started.set()
             log.info("started", api=address(api), ops=address(ops), workers=self.config.workers)
             await self._departure.asked.wait()
             await self._leave(api)
@@ -117,7 +134,7 @@ class Supervisor:
             Assignment(
                 name=f"w{number}",
                 supervisor_pid=os.getpid(),
-                config_path=self._source.path,
+                config_path=self._source.path.resolve(),
                 environ=dict(self._source.environ),
                 api_fd=api.fileno(),
                 control_path=run_dir / f"w{number}.sock",

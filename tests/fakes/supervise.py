@@ -3,11 +3,12 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gateway.config.structs import Config
+from gateway.config import Config
 from gateway.embedded.child import Unavailable
 from gateway.processes.supervisor import Parts, Source, Supervisor
 
@@ -33,7 +34,7 @@ def main() -> int:
     config = msgspec.convert(document, Config)
     parts = Parts(worker_module="tests.fakes.worker", build_ops=build_ops)
     try:
-        return asyncio.run(Supervisor(config, Source(path="none", environ=dict(os.environ)), parts).run())
+        return asyncio.run(Supervisor(config, Source(path=Path("none"), environ=dict(os.environ)), parts).run())
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 69

@@ -107,15 +107,20 @@ class Running:
         pids = await self.worker_pids()
         return pids if len(pids) == self.workers else []
 
+    async def is_draining(self) -> bool:
+        return (await self.ops()).draining
+
+    async def run_dir(self) -> Path:
+        return Path((await self.ops()).control_sockets[0]).parent
+
     async def valkey_pid(self) -> int:
         """Return the child of the supervisor that is a Valkey server, or 0."""
         return next((pid for pid, program in children(self.process.pid) if "valkey" in program), 0)
 
     async def valkey_answers(self) -> bool:
         """Return whether the server answers where the workers expect it."""
-        socket_path = Path((await self.ops()).control_sockets[0]).with_name("valkey.sock")
         try:
-            async with Redis.from_url(f"unix://{socket_path}") as client:
+            async with Redis.from_url(f"unix://{await self.run_dir()}/valkey.sock") as client:
                 return bool(await client.ping())
         except RedisError:
             return False
