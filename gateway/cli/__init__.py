@@ -3,7 +3,9 @@
 import click
 
 from gateway.cli.check import check
+from gateway.cli.demo import demo
 from gateway.cli.schema import schema
+from gateway.cli.serve import serve
 
 
 @click.group()
@@ -13,4 +15,6 @@ def tiergate() -> None:
 
 
 tiergate.add_command(check)
+tiergate.add_command(demo)
 tiergate.add_command(schema)
+tiergate.add_command(serve)
