@@ -1,1 +1,221 @@
-"""Composition root: a configuration becomes a running gateway; the only room that constructs things."""
+"""Composition root: a configuration becomes a running gateway; the only room that constructs things.
+
+A gateway is one worker's: it serves the API and the supervisor's questions, keeps its leases alive and stands for election as the
+ledger's consumer. Clocks, ids and chance enter here, as values that everything below is handed.
+"""
+
+import asyncio
+import contextlib
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+import uuid_utils
+from litestar import Litestar
+
+from gateway.admission.client import Admission, ledger_key
+from gateway.admission.connection import Connection
+from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.heartbeat import Leases
+from gateway.books import Bookkeeper
+from gateway.config import Config, compile_catalogue
+from gateway.pipeline import Corridor
+from gateway.policy.catalogue import Catalogue, Deployment, Key, Model
+from gateway.policy.keys import check_key, enter
+from gateway.policy.routing import Planner
+from gateway.providers import DIALECTS
+from gateway.stores.database import Writer
+from gateway.stores.election import Election
+from gateway.stores.ledger import LEASE_S, Ledger
+from gateway.stores.stream import Stream
+from gateway.tasks import Owned
+from gateway.telemetry.cells import Cells
+from gateway.telemetry.exposition import Build, Exposition
+from gateway.telemetry.health import LedgerHealth
+from gateway.telemetry.labels import Labels
+from gateway.telemetry.logs import access_log, configure
+from gateway.telemetry.observer import Observer
+from gateway.upstream import connect
+from gateway.upstream.transport import Transport
+from gateway.walk import Snapshot, Store
+from gateway.watch import Cut, Sweep
+from gateway.web.api import ROUTES, Catalogues, build_api
+from gateway.web.control import build_control
+from gateway.web.inference import Caps, Clocks, Floor
+
+SPARE_CONNECTIONS = 8
+"""Beyond a deployment's ceiling: a slot in the store is free a moment before its connection is."""
+
+UNBOUNDED_CONNECTIONS = 1_000
+"""For a deployment without a ceiling: half of what one worker has in flight at most, unless it is told otherwise."""
+
+SETTLE_S = 10.0
+"""How long settlements and the ledger's flush may take when a worker leaves; the next one picks up what is left."""
+
+CELL = "c0"
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a gateway runs: its worker's own name, the store, its state, and what key digests are made with."""
+
+    worker: str
+    redis_url: str
+    state_dir: Path
+    pepper: bytes
+
+    def __repr__(self) -> str:
+        return f"Place({self.worker!r})"
+
+
+class Gateway:
+    """One worker's gateway, from `start` to `stop`."""
+
+    def __init__(self, config: Config, place: Place) -> None:
+        configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
+        self._log = structlog.get_logger(__name__)
+        self._place = place
+        self._tasks = Owned()
+        self._health = LedgerHealth()
+        catalogue = compile_catalogue(config, place.pepper)
+        self._transports = {
+            deployment.id: transport_of(model, deployment)
+            for model in catalogue.models.values()
+            for deployment in model.deployments
+        }
+        self._connection = Connection(
+            parse_endpoint(place.redis_url, ca_file=config.redis.ca_file), self._tasks, timeout_s=config.redis.timeout_s
+        )
+        admission = Admission(self._connection, prefix=config.redis.prefix, cell=CELL)
+        self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
+        self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
+        self._writer = Writer(config.database.url.reveal())
+        self._ledger = self._consumer(config.redis.prefix)
+        self._consuming: asyncio.Task[None] | None = None
+        cells = Cells(labels_of(catalogue))
+        self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
+        self._observer = Observer(cells, self._access)
+        self._exposition = Exposition(cells, self._health, Build(version("tiergate"), time.time()))
+        self._sweep = Sweep(time.monotonic)
+        self._corridor = Corridor(
+            snapshot_of(catalogue, self._transports, config.leases.ttl_s),
+            self._authenticate,
+            Store(admission, self._leases),
+            Bookkeeper(admission, self._observer, time.monotonic),
+        )
+        self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
+        self.ready = False
+        self.api: Litestar = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault)
+        self.control = build_control(self.status, self._exposition.render)
+
+    async def start(self) -> None:
+        """Connect what the first request needs. A store that is not there yet delays readiness, not the start."""
+        await self._writer.migrate()
+        await self._connection.open()
+        self._leases.start()
+        self._sweep.start()
+        self._consuming = self._tasks.spawn(self._ledger.run(), name="ledger")
+        self.ready = True
+
+    def status(self) -> dict[str, Any]:
+        """Return what the supervisor asks: whether requests would be served, and what is missing."""
+        fault = self._connection.fault
+        return {
+            "worker": self._place.worker,
+            "ready": self.ready and not self._corridor.draining and fault is None,
+            "degraded": fault is not None,
+            "redis": "ok" if fault is None else "unavailable",
+            "inflight": len(self._sweep),
+        }
+
+    async def drain(self, timeout_s: float) -> None:
+        """Refuse new requests and let those under way end; past the timeout, end them honestly."""
+        self._corridor.draining = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._sweep.empty.wait()
+        self._sweep.cut_all(Cut.DRAIN)
+
+    async def stop(self) -> None:
+        """Settle, flush the ledger, and close everything, in the order in which one needs the other."""
+        self._sweep.stop()
+        await self._corridor.tasks.drain(SETTLE_S)
+        await self._leases.stop()
+        if self._consuming is not None:
+            self._consuming.cancel()
+            await asyncio.wait([self._consuming])
+            await self._ledger.flush(SETTLE_S)
+        await self._connection.close()
+        await self._redis.aclose()
+        await self._writer.close()
+        for transport in self._transports.values():
+            await transport.aclose()
+        await self._tasks.drain(SETTLE_S)
+        if self._access is not None:
+            self._access.flush()
+
+    def _consumer(self, prefix: str) -> Ledger:
+        stream = Stream(self._redis, ledger_key(prefix, CELL))
+        election = Election(self._redis, f"{stream.key}-leader", self._place.worker, LEASE_S)
+        return Ledger(stream, self._writer, election, self._health)
+
+    def _current(self) -> Catalogue:
+        return self._corridor.snapshot.catalogue
+
+    def _authenticate(self, catalogue: Catalogue, headers: list[tuple[bytes, bytes]], address: str | None) -> Key:
+        key = enter(catalogue.keys, headers, self._place.pepper)
+        check_key(key, address, time.time())
+        return key
+
+    def _fault(self, request_id: str) -> None:
+        self._log.exception("request_failed", request_id=request_id)
+
+
+def snapshot_of(catalogue: Catalogue, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:
+    """Return the catalogue with what it takes to act on it."""
+    providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
+    return Snapshot(
+        catalogue=catalogue,
+        planner=Planner(catalogue),
+        dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
+        transports=transports,
+        lease_ttl_ms=round(lease_ttl_s * 1000),
+    )
+
+
+def transport_of(model: Model, deployment: Deployment) -> Transport:
+    """Return a deployment's own connections, as many as it may have requests."""
+    ceiling = deployment.max_concurrency
+    most = UNBOUNDED_CONNECTIONS if ceiling is None else min(ceiling + SPARE_CONNECTIONS, UNBOUNDED_CONNECTIONS)
+    return connect(deployment.provider, model.timeouts, max_connections=most)
+
+
+def labels_of(catalogue: Catalogue) -> Labels:
+    """Return the label values that this catalogue can lead to."""
+    served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
+    return Labels.of(ROUTES, served)
+
+
+def caps_of(config: Config) -> Caps:
+    """Return what one worker takes on."""
+    bounds = config.limits
+    return Caps(bounds.inflight, bounds.buffered_bytes, bounds.body_bytes, bounds.header_bytes)
+
+
+def unix_ms() -> int:
+    """Return the wall clock in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def request_id() -> tuple[str, int]:
+    """Return a fresh UUIDv7, which sorts by time, and the 62 random bits of its end."""
+    fresh = uuid_utils.uuid7()
+    return str(fresh), fresh.int & 0x3FFFFFFFFFFFFFFF
+
+
+def call_soon(work: Any) -> object:
+    """Run `work` at the end of this turn of the running loop."""
+    return asyncio.get_running_loop().call_soon(work)

@@ -15,7 +15,6 @@ from gateway.errors import Draining, Failed, Fault, GatewayError, StreamInterrup
 from gateway.exchange import Exchange
 from gateway.policy.record import Outcome
 from gateway.policy.trail import Headers
-from gateway.providers.protocol import Step
 from gateway.upstream.attempt import Flowing
 from gateway.upstream.transport import TransportError
 from gateway.watch import Cut
@@ -93,20 +92,20 @@ class Relay:
         downstream, watch = self._downstream, self._exchange.watch
         self._arm_stall()
         await downstream.start([*STREAM_HEADERS, *headers])
-        step, ended = Step(out=flow.out, committed=True, ended=flow.ended), flow.ended
+        step, ended = flow.first, flow.ended
         idle_from_s = self._now_s()
         while True:
             if step.out:
                 self._record.bytes_sent += len(step.out)
                 self._arm_stall()
-                if step.ended:
+                if flow.reader.done:
                     await downstream.finish(step.out)
                     return None
                 await downstream.write(step.out)
                 idle_from_s = self._now_s()
             if step.failed is not None:
                 return self._broken(step.failed)
-            if ended or step.ended:
+            if ended or flow.reader.done:
                 await downstream.finish(b"")
                 return None
             watch.arm((Cut.IDLE, idle_from_s + self._exchange.timeouts.idle_s), (Cut.TOTAL, self._exchange.ends_s))

@@ -196,6 +196,9 @@ class Walk:
             price=bill.price,
             multiplier=bill.multiplier,
             echoes=bill.echoes,
+            upstream_model=target.deployment.upstream_model,
+            choices=job.request.n * job.request.prompts,
+            running_usage=wants_running_usage(job.request),
         )
         job.reservation.begin(bill)
         record = job.reservation.record
@@ -217,3 +220,9 @@ class Walk:
         self._job.reservation.record.attempts.append(noted)
         if failed:
             self._job.reservation.give_up()
+
+
+def wants_running_usage(request: InferenceRequest) -> bool:
+    """Return whether the client asked for usage on every chunk."""
+    options = request.fields.get("stream_options")
+    return isinstance(options, dict) and bool(options.get("continuous_usage_stats"))

@@ -70,6 +70,9 @@ class Sweep:
         self._now = now
         self._watches: set[Watch] = set()
         self._timer: asyncio.TimerHandle | None = None
+        self.empty = asyncio.Event()
+        """Set while no request is open."""
+        self.empty.set()
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -81,11 +84,14 @@ class Sweep:
             raise RuntimeError("a request is watched from inside its own task")
         watch = Watch(task)
         self._watches.add(watch)
+        self.empty.clear()
         return watch
 
     def close(self, watch: Watch) -> None:
         """Forget a request that has ended."""
         self._watches.discard(watch)
+        if not self._watches:
+            self.empty.set()
 
     def look(self) -> None:
         """Cut what is due."""

@@ -6,7 +6,7 @@ Up to the commit point nothing has gone downstream, so the walk may try elsewher
 import msgspec
 
 from gateway.errors import Failed, Fault
-from gateway.providers.protocol import Answer, Call, Dialect, Edits, StreamReader
+from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader
 from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
 
 ERROR_BODY_BYTES = 65_536
@@ -17,11 +17,14 @@ ANSWER_BYTES = 33_554_432
 
 
 class Flowing(msgspec.Struct, frozen=True):
-    """A committed stream: its reply, the reader that has seen its beginning, and the bytes that were withheld until now."""
+    """A committed stream: its reply, the reader that has seen its beginning, and the bytes that were withheld until now.
+
+    `ended` says that the whole body was in by then.
+    """
 
     reply: Reply
     reader: StreamReader
-    out: bytes
+    first: Step
     ended: bool
 
 
@@ -71,7 +74,7 @@ async def attempt(way: Way, holder: Holder) -> Committed | Failed:
 async def _read(way: Way, reply: Reply, holder: Holder) -> Committed | Failed:
     if not 200 <= reply.status < 300:
         body = await _error_body(reply)
-        return way.dialect.failure(reply.status, dict(reply.headers), body)
+        return way.dialect.failure(reply.status, dict(reply.headers), body, upstream_model=way.edits.upstream_model)
     holder.accepted = True
     if not way.stream:
         return way.dialect.answer(await reply.read(ANSWER_BYTES), way.edits)
@@ -81,14 +84,11 @@ async def _read(way: Way, reply: Reply, holder: Holder) -> Committed | Failed:
 
 
 async def _commit(reply: Reply, reader: StreamReader) -> Flowing | Failed:
-    withheld: list[bytes] = []
     while True:
         piece = await reply.next()
         step = reader.feed(piece) if piece else reader.end()
-        if step.out:
-            withheld.append(step.out)
         if step.committed:
-            return Flowing(reply, reader, b"".join(withheld), ended=not piece)
+            return Flowing(reply, reader, step, ended=not piece)
         if step.failed is not None:
             return step.failed
         if not piece:
