@@ -1,0 +1,124 @@
+from pathlib import Path
+
+import pytest
+
+from gateway.config.check import check
+from gateway.config.not_yet import NOT_YET
+from tests.unit.config.reading import MINIMAL, findings, lines, read
+
+ASKED_FOR = {
+    "api.tls": "api: {tls: {cert: a, key: b}}",
+    "api.trusted_proxies": "api: {trusted_proxies: [10.0.0.0/8]}",
+    "ops.tls": "ops: {tls: {cert: a, key: b}}",
+    "ops.trusted_proxies": "ops: {trusted_proxies: [10.0.0.0/8]}",
+    "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
+    "redis.url": "redis: {url: 'redis+sentinel://h'}\nkeys_pepper: 0123456789abcdef\ndatabase: {single_host: true}",
+    "redis.cells": "redis: {cells: 2}",
+    "redis.on_failure.rates": "redis: {on_failure: {rates: local}}",
+    "redis.on_failure.budgets": "redis: {on_failure: {budgets: open}}",
+    "database.url": "database: {url: 'postgresql://h/d'}",
+    "database.pool": "database: {pool: 20}",
+    "tiers.*.queue": "tiers: {default: {queue: 30s}}",
+    "plans.*.limits.dynamic": "plans: {p: {limits: {dynamic: {window: 15m}}}}",
+    "keys.*.limits.dynamic": "keys: [{name: k, secret: 0123456789abcdef, limits: {dynamic: {}}}]",
+    "plans.*.budget": "plans: {p: {budget: {usd: 5}}}",
+    "keys.*.budget": "keys: [{name: k, secret: 0123456789abcdef, budget: {tokens: 5}}]",
+    "orgs.*.budget": "orgs: {o: {budget: {usd: 5}}}",
+    "orgs.*.projects.*.budget": "orgs: {o: {projects: {p: {budget: {usd: 5}}}}}",
+    "orgs.*.projects.*.limits": "orgs: {o: {projects: {p: {limits: {rpm: 5}}}}}",
+    "plans.*.keepalive": "plans: {p: {keepalive: 10s}}",
+    "keys.*.keepalive": "keys: [{name: k, secret: 0123456789abcdef, keepalive: 10s}]",
+    "plans.*.user_hash": "plans: {p: {user_hash: true}}",
+    "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
+    "dialects": "dialects: {/nebius/v1: nebius}",
+    "fallback.retry_budget": "fallback: {retry_budget: 0.1}",
+    "breaker": "breaker: {failures: 5}",
+    "ledger.durability": "ledger: {durability: strict}",
+    "ledger.retention": "ledger: {retention: 30d}",
+    "ledger.spool_max": "ledger: {spool_max: 2GiB}",
+    "ledger.batch": "ledger: {batch: 100}",
+    "telemetry.otlp_endpoint": "telemetry: {otlp_endpoint: 'http://collector:4318'}",
+    "telemetry.propagate": "telemetry: {propagate: [local]}",
+    "telemetry.log_bodies": "telemetry: {log_bodies: true}",
+    "telemetry.exemplars": "telemetry: {exemplars: true}",
+    "telemetry.org_labels": "telemetry: {org_labels: 200}",
+}
+OF_A_PROVIDER = {
+    "dialect": "azure",
+    "api_keys": "[0123456789abcdef]",
+    "on_disconnect": "drain",
+    "tier_echo": "when_applied",
+    "quirks.continuous_usage": "true",
+    "quirks.reasoning_outside": "true",
+    "quirks.finish_chunk_usage": "true",
+    "quirks.text_offset": "vllm",
+}
+OF_A_MODEL = {
+    "strategy": "latency",
+    "queue": "{per_org: 0.5}",
+    "capabilities.priority_field": "true",
+    "price.steps": "[{above: 200000, input: 2, output: 4}]",
+    "price.tiers": "{flex: {input: 1, output: 1}}",
+    "price.cache_write": "1",
+    "price.reasoning": "1",
+    "price.per_request": "0.01",
+    "price.from": "2027-01-01",
+}
+OF_A_DEPLOYMENT = {"capabilities": "{tools: false}", "cost": "{input: 1, output: 1}"}
+
+
+def _nested(field: str, value: str) -> str:
+    section, _, name = field.rpartition(".")
+    if section == "price":
+        return f"price: {{input: 1, output: 1, {name}: {value}}}"
+    return f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
+
+
+def _file(provider: str = "", model: str = "", deployment: str = "") -> str:
+    return f"""
+providers: {{p: {{base_url: https://a, {provider}}}}}
+models: {{m: {{deployments: [{{provider: p, model: m, {deployment}}}], {model}}}}}
+"""
+
+
+CASES = (
+    {path: MINIMAL + text for path, text in ASKED_FOR.items()}
+    | {f"providers.*.{field}": _file(provider=_nested(field, value)) for field, value in OF_A_PROVIDER.items()}
+    | {f"models.*.{field}": _file(model=_nested(field, value)) for field, value in OF_A_MODEL.items()}
+    | {f"models.*.deployments.*.{field}": _file(deployment=_nested(field, value)) for field, value in OF_A_DEPLOYMENT.items()}
+)
+
+
+def test_every_line_of_the_table_has_its_case() -> None:
+    assert set(CASES) == {path for feature in NOT_YET for path in feature.paths}
+
+
+@pytest.mark.parametrize("path", CASES)
+def test_a_feature_to_come_is_refused_by_its_field(path: str) -> None:
+    (problem,) = lines(check(read(CASES[path])).errors)
+    assert problem.endswith(": not in this release")
+    assert problem.count(".") >= path.count(".") - path.count(".*")
+
+
+def test_defaults_are_never_refused() -> None:
+    text = """
+api: {tls: null, trusted_proxies: []}
+ops: {tokens: []}
+redis: {url: embedded, cells: 1, on_failure: {rates: closed, budgets: closed, queue: refuse}}
+database: {url: "sqlite:///x.db", pool: 10}
+tiers: {default: {price: 1, queue: 0s}}
+plans: {p: {keepalive: "off", user_hash: false, budget: null, limits: {dynamic: null}}}
+dialects: {}
+fallback: {retry_budget: 1.0}
+ledger: {durability: standard, batch: 500}
+telemetry: {otlp_endpoint: "", log_bodies: false, exemplars: false, org_labels: 0, propagate: []}
+"""
+    assert lines(findings(text).errors) == []
+    assert lines(findings("").errors) == []
+
+
+def test_the_readme_marks_every_feature_to_come() -> None:
+    rows = (Path(__file__).parents[3] / "config" / "README.md").read_text().splitlines()
+    for feature in NOT_YET:
+        field = feature.paths[0].rpartition(".")[2]
+        assert any(row.startswith(f"| `{field}` |") and "*Not yet" in row for row in rows), field

@@ -1,0 +1,89 @@
+import pytest
+
+from gateway.config.check import check
+from tests.unit.config.reading import findings, lines, read
+
+
+@pytest.mark.parametrize(
+    "limit", ["tpm: 10000000000", "rpd: 1000000", "rpm: 1000000000, burst_ratio: 0.01", "rpm: 2, strict: true"]
+)
+def test_limits_that_count_exactly_are_fine(limit: str) -> None:
+    assert findings(f"plans: {{p: {{limits: {{{limit}}}}}}}").errors == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("orgs: {a: {limits: {tpm: 9000000000000}}}", "orgs.a.limits.tpm"),
+        ("plans: {p: {limits: {per_model: {small: {rpm: 1, strict: true}}}}}", "plans.p.limits.per_model.small.rpm"),
+        ("keys: [{name: k, secret: 0123456789abcdef, limits: {tpm_in: 9000000000000}}]", "keys[0].limits.tpm_in"),
+        (
+            "plans: {p: {limits: {strict: true}}}\nkeys: [{name: k, secret: 0123456789abcdef, plan: p, limits: {rpm: 1}}]",
+            "keys[0].limits.rpm",
+        ),
+    ],
+)
+def test_limits_are_checked_as_they_hold(text: str, where: str) -> None:
+    assert [line.split(":")[0] for line in lines(findings(text).errors)] == [where]
+
+
+def test_a_strict_limit_below_one_request_is_remarked_on() -> None:
+    text = "plans: {p: {limits: {tpm: 6000, strict: true}}, q: {limits: {tpm: 8000, strict: true}}, r: {limits: {tpm: 100}}}"
+    assert lines(findings(text).warnings) == [
+        "plans.p.limits.tpm: strict leaves 900 tokens at once: less than one usual request (1024)"
+    ]
+
+
+@pytest.mark.parametrize("url", ["rediss://:secret-word@h:6379/0", "unix:///run/valkey.sock"])
+def test_a_redis_of_ones_own_on_one_host(url: str) -> None:
+    text = f"redis: {{url: '{url}'}}\ndatabase: {{single_host: true}}\nkeys_pepper: 0123456789abcdef"
+    assert findings(text).errors == []
+
+
+@pytest.mark.parametrize("url", ["http://u:secret-word@h", "", "6379"])
+def test_what_is_no_redis_is_refused_without_showing_it(url: str) -> None:
+    reported = lines(findings(f"redis: {{url: '{url}'}}\ndatabase: {{single_host: true}}\nkeys_pepper: 0123456789abcdef").errors)
+    assert reported == ["redis.url: expected embedded, or a URL that begins with redis:// or rediss://"]
+
+
+def test_what_is_no_database_is_refused() -> None:
+    reported = lines(findings("database: {url: 'mysql://u:secret-word@h'}").errors)
+    assert reported == ["database.url: expected a URL such as sqlite:///var/tiergate.db"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("x y", "v"), ("Host", "v"), ("AUTHORIZATION", "v"), ("x-é", "v"), ("x-a", '"v\\r\\nHost: x"')]
+)
+def test_a_header_is_one_header(name: str, value: str) -> None:
+    text = f"""
+providers: {{p: {{base_url: https://a, headers: {{'{name}': {value}}}}}}}
+models: {{a: {{deployments: [{{provider: p, model: m}}]}}}}
+"""
+    assert len(check(read(text)).errors) == 1
+
+
+def test_two_ports_that_the_system_chooses_are_two() -> None:
+    assert findings("api: {port: 0}\nops: {port: 0}").errors == []
+
+
+def test_models_are_remarked_on() -> None:
+    text = """
+providers: {p: {base_url: http://api.example.com, allow_http: true}}
+models: {a: {deployments: [{provider: p, model: m}], timeouts: {first_content: 2m, total: 1m}}}
+"""
+    assert lines(check(read(text)).warnings) == [
+        "providers.p.base_url: the credential and all prompts cross the network in clear",
+        "models.a.price: is missing: what this model costs is recorded as unknown",
+        "models.a.timeouts.first_content: is longer than total, which ends the request first",
+    ]
+
+
+def test_a_default_tier_without_entitlement_is_remarked_on() -> None:
+    text = """
+plans: {p: {tiers: [default], default_tier: flex}}
+keys:
+  - {name: k, secret: 0123456789abcdef, plan: p}
+  - {name: l, secret: 0123456789abcdeg, plan: p, default_tier: auto}
+  - {name: m, secret: 0123456789abcdeh, default_tier: no-limit, allow_no_limit: true}
+"""
+    assert lines(findings(text).warnings) == ["keys[0]: its default tier 'flex' is none of its tiers, so it gets 'default'"]
