@@ -115,12 +115,17 @@ class Switch(msgspec.Struct, frozen=True):
 
 
 class Settle(msgspec.Struct, frozen=True):
-    """End a lease: post what was really used. `capacity` as in `Switch`. `closed` is the ledger's `close` event."""
+    """End a lease: post what was really used. `capacity` as in `Switch`. `closed` is the ledger's `close` event.
+
+    `certain` says that the lease was granted. An end that is not certain of it, where there is no lease either, writes no event;
+    it keeps a grant that is still under way from coming true.
+    """
 
     id: str
     capacity: bool
     actual: Estimate
     closed: bytes
+    certain: bool = True
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -143,7 +148,7 @@ class Level(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why one row did not fit: the first violated charge, of those that end the walk if any does, one that can never be met first.
+    """Why one row did not fit: its first violated charge, of those that end the walk if any does; one that never fits goes first.
 
     `wait_ms` is when the row would fit if nothing else happened (the longest over its violated charges), None if only another
     request's end can tell. `never` marks a cost above that charge's whole bucket.

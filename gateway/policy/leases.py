@@ -237,7 +237,10 @@ class Buckets:
         if done is not None and done.claims and not request.capacity:
             lease = Lease(request.id, done.ttl_ms, now_ms, claims=done.claims)
             self._post_used(lease, request.actual, now_ms)
-        self._close(request.id, LATE_MS if done is None else 2 * done.ttl_ms, now_ms)
+        if done is None and not request.certain:
+            self.done[request.id] = Done(now_ms + LATE_MS, 0)
+        else:
+            self._close(request.id, LATE_MS if done is None else 2 * done.ttl_ms, now_ms)
         return Posted(now_ms, first=False)
 
     def _close(self, lease_id: str, keep_ms: int, now_ms: int) -> None:
