@@ -6,6 +6,7 @@ from gateway.cli.check import check
 from gateway.cli.demo import demo
 from gateway.cli.schema import schema
 from gateway.cli.serve import serve
+from gateway.cli.usage import usage
 
 
 @click.group()
@@ -18,3 +19,4 @@ tiergate.add_command(check)
 tiergate.add_command(demo)
 tiergate.add_command(schema)
 tiergate.add_command(serve)
+tiergate.add_command(usage)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import URL, Connection, RowMapping, Select, event, make_url
+from sqlalchemy import URL, Connection, Select, event, make_url
 from sqlalchemy.dialects.sqlite import insert
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
@@ -141,22 +141,21 @@ class Reader:
         self._engine = _engine(f"file:{self._file}", pool_size=2, query={"mode": "ro", "uri": "true"})
         event.listen(self._engine.sync_engine, "begin", _begin)
 
-    async def fetch(self, statement: Select[Any]) -> Sequence[RowMapping]:
+    async def fetch(self, statement: Select[Any]) -> list[dict[str, Any]]:
         """Return all rows of one query.
 
         Raises MissingLedgerError where there is no file, SchemaVersionError where it has another version than this release reads.
         """
         return await self._work.finish(self._fetch(statement))
 
-    async def _fetch(self, statement: Select[Any]) -> Sequence[RowMapping]:
+    async def _fetch(self, statement: Select[Any]) -> list[dict[str, Any]]:
         if not self._file.exists():
             raise MissingLedgerError(f"no ledger at {self._file}: no gateway has run with this configuration yet")
         async with self._engine.connect() as connection:
             found = await connection.run_sync(version_of)
             if found != VERSION:
                 raise SchemaVersionError(f"the ledger has schema version {found}, this release reads {VERSION}")
-            rows: Sequence[RowMapping] = (await connection.execute(statement)).mappings().all()
-            return rows
+            return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
     async def close(self) -> None:
         """Close the connections."""

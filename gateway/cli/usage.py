@@ -1,0 +1,156 @@
+"""`tiergate usage`: what the ledger says, read from its file while the gateway runs.
+
+Exit codes: 0 told, 2 a question that makes no sense, 69 no ledger to read, 78 a bad configuration.
+"""
+
+import asyncio
+import csv
+import io
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
+from gateway.config import ConfigErrors, load
+from gateway.stores.database import MissingLedgerError, Reader
+from gateway.stores.reports import DIMENSIONS, Question, Reports, Row, parse_by, parse_since
+from gateway.stores.schema import SchemaVersionError
+
+IN_TABLES = (
+    *("started_at", "request_id", "org", "key", "model_served", "provider", "tier_served", "outcome", "attempts"),
+    *("input_tokens", "output_tokens", "cost_micro_usd", "duration_ms"),
+)
+"""The members of a request that fit a terminal; the others are in `--json` and `--csv`."""
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options(command: Command) -> Command:
+    """Give a command the options that both reports have."""
+    for option in (
+        click.option("--csv", "form", flag_value="csv", help="Print comma-separated values with a header."),
+        click.option("--json", "form", flag_value="json", help="Print one JSON array."),
+        click.option("--live", is_flag=True, help="Count requests too that have not ended."),
+        click.option("--limit", type=click.IntRange(1), help="At most so many rows."),
+        click.option(
+            "--since", type=Since(), default=0, help="Only what began since: 7d, 24h, 2026-11-01, 2026-11-01T12:00:00Z."
+        ),
+        click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The configuration file."),
+    ):
+        command = option(command)
+    return command
+
+
+class Since(click.ParamType[int]):
+    """An instant, as a date, a time or how long ago, in Unix milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the instant."""
+        try:
+            return value if isinstance(value, int) else parse_since(value, time.time_ns() // 1_000_000)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class By(click.ParamType[tuple[str, ...]]):
+    """What to add up by."""
+
+    name = "what"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """Return the dimensions."""
+        try:
+            return parse_by(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.group()
+def usage() -> None:
+    """Read the usage ledger."""
+
+
+@usage.command()
+@click.option("--by", type=By(), default="day", help=f"request, or any of {', '.join(DIMENSIONS)}.", show_default=True)
+@options
+@click.pass_obj
+def report(environ: dict[str, str], /, path: Path, form: str | None, **wanted: Any) -> None:
+    """Print what was used: request by request, or added up."""
+    tell(url_of(path, environ), Question(since_unix_ms=wanted.pop("since"), **wanted), form)
+
+
+@usage.command("list")
+@click.option("--request-id", help="This request alone.")
+@options
+@click.pass_obj
+def list_requests(environ: dict[str, str], /, path: Path, form: str | None, **wanted: Any) -> None:
+    """Print requests, the newest first."""
+    tell(url_of(path, environ), Question(since_unix_ms=wanted.pop("since"), **wanted), form)
+
+
+def url_of(path: Path, environ: dict[str, str]) -> str:
+    """Return where the ledger of a configuration is, or end the command with every error in the file."""
+    try:
+        return load(path, environ).config.database.url.reveal()
+    except ConfigErrors as errors:
+        for line in errors.lines:
+            click.echo(line, err=True)
+        sys.exit(EXIT_CONFIG)
+
+
+def tell(url: str, question: Question, form: str | None) -> None:
+    """Print the answer."""
+    try:
+        rows = asyncio.run(answer(url, question))
+    except (MissingLedgerError, SchemaVersionError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(EXIT_UNAVAILABLE)
+    render = {"json": as_json, "csv": as_csv, None: as_table}[form]
+    click.echo(render(rows), nl=False)
+
+
+async def answer(url: str, question: Question) -> list[Row]:
+    """Return the rows that answer a question."""
+    reader = Reader(url)
+    try:
+        return await Reports(reader).rows(question)
+    finally:
+        await reader.close()
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """Return rows as one JSON array."""
+    return msgspec.json.encode(rows).decode() + "\n"
+
+
+def as_csv(rows: Sequence[Row]) -> str:
+    """Return rows as CSV; nothing where there is no row to name the columns."""
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_table(rows: Sequence[Row]) -> str:
+    """Return rows as a table for people."""
+    if not rows:
+        return "no usage\n"
+    names = [name for name in IN_TABLES if name in rows[0]] if "request_id" in rows[0] else list(rows[0])
+    lines = [names, *([cell(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
+    return "".join("  ".join(map(str.ljust, line, widths)).rstrip() + "\n" for line in lines)
+
+
+def cell(value: object) -> str:
+    """Return one value as a table shows it."""
+    return "-" if value is None else str(value)

@@ -1,0 +1,170 @@
+"""Questions to the ledger: the requests themselves, or their sums by whatever they have in common.
+
+Rows are plain members for JSON, CSV or a table. Money is micro-USD, rounded up once, at the end; null is a cost that nobody
+knows. Durations are milliseconds. Only requests that ended count, unless the live ones are asked for.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, func, select
+
+from gateway.stores.database import Reader
+from gateway.stores.events import Rank
+from gateway.stores.schema import EVENTS
+
+Row = dict[str, Any]
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+WHATS = {
+    "org": EVENTS.c.org,
+    "key": EVENTS.c.key,
+    "project": EVENTS.c.project,
+    "model": EVENTS.c.model_served,
+    "provider": EVENTS.c.provider,
+    "tier": EVENTS.c.tier_served,
+    "outcome": EVENTS.c.outcome,
+}
+"""What requests may have in common."""
+
+WHENS = {"hour": (HOUR_MS, "%Y-%m-%dT%H:00Z"), "day": (DAY_MS, "%Y-%m-%d"), "month": (DAY_MS, "%Y-%m")}
+"""Spans of time: the step that the database counts in, and the name of the span that a step lies in (UTC)."""
+
+REQUEST = "request"
+DIMENSIONS = (*WHATS, *WHENS)
+ADDED = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd")
+SUMS = ("requests", *ADDED, "unpriced", "estimated")
+"""The figures of a sum; `unpriced` and `estimated` count the requests whose cost nobody knows, or whose usage is an estimate."""
+
+SHOWN = (
+    *("request_id", "key", "org", "project", "model_requested", "model_served", "provider", "tier_requested", "tier_served"),
+    *("outcome", "attempts", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "estimated"),
+    *("queued_ms", "ttft_ms", "duration_ms", "started_unix_ms", "status", "error_code", "route", "stream", "client_request_id"),
+)
+"""The columns of a request's row, in order; money and the start change their names with their units."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What to report. `by` is `("request",)` or names of `DIMENSIONS`; times are Unix milliseconds."""
+
+    by: tuple[str, ...] = (REQUEST,)
+    since_unix_ms: int = 0
+    limit: int | None = None
+    request_id: str | None = None
+    live: bool = False
+
+
+def parse_by(text: str) -> tuple[str, ...]:
+    """Return the dimensions that a comma-separated list names.
+
+    Raises ValueError, with a sentence for the person who wrote it.
+    """
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if names == (REQUEST,):
+        return names
+    for name in names:
+        if name not in DIMENSIONS:
+            raise ValueError(f"unknown '{name}': use request alone, or any of {', '.join(DIMENSIONS)}")
+    return names
+
+
+def parse_since(text: str, now_unix_ms: int) -> int:
+    """Return the instant that `7d`, `24h`, `90m`, `2026-11-01` or `2026-11-01T12:00:00Z` names; without a zone it is UTC.
+
+    Raises ValueError, with a sentence for the person who wrote it.
+    """
+    ago = re.fullmatch(r"(\d{1,6})([mhd])", text)
+    if ago:
+        return now_unix_ms - int(ago[1]) * {"m": 60_000, "h": HOUR_MS, "d": DAY_MS}[ago[2]]
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"cannot read '{text}' as a time: write 7d, 24h, 2026-11-01 or 2026-11-01T12:00:00Z") from None
+    aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return int(aware.timestamp() * 1000)
+
+
+class Reports:
+    """Answers questions."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def rows(self, question: Question) -> list[Row]:
+        """Return the answer's rows: requests newest first; sums by time newest first, then the busiest first.
+
+        Raises MissingLedgerError or SchemaVersionError, see `Reader.fetch`.
+        """
+        if question.by == (REQUEST,):
+            return [_shown(row) for row in await self._reader.fetch(_requests(question))]
+        rows = _folded(question.by, await self._reader.fetch(_sums(question)))
+        return rows[: question.limit]
+
+
+def _conditions(question: Question) -> list[ColumnElement[bool]]:
+    conditions = [EVENTS.c.started_unix_ms >= question.since_unix_ms]
+    if question.request_id is not None:
+        conditions.append(EVENTS.c.request_id == question.request_id)
+    if not question.live:
+        conditions.append(EVENTS.c.rank > Rank.OPEN.value)
+    return conditions
+
+
+def _requests(question: Question) -> Select[Any]:
+    newest_first = EVENTS.c.started_unix_ms.desc(), EVENTS.c.request_id.desc()
+    return select(*(EVENTS.c[name] for name in SHOWN)).where(*_conditions(question)).order_by(*newest_first).limit(question.limit)
+
+
+def _sums(question: Question) -> Select[Any]:
+    groups = [WHATS[name] if name in WHATS else EVENTS.c.started_unix_ms // WHENS[name][0] for name in question.by]
+    sums = [
+        func.count().label("requests"),
+        *(func.sum(EVENTS.c[name]).label(name) for name in ADDED),
+        (func.count() - func.count(EVENTS.c.cost_nano_usd)).label("unpriced"),
+        func.count().filter(EVENTS.c.estimated).label("estimated"),
+    ]
+    labelled = [group.label(f"by_{name}") for name, group in zip(question.by, groups, strict=True)]
+    return select(*labelled, *sums).where(*_conditions(question)).group_by(*groups)
+
+
+def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Add up rows whose spans have one name: months are counted in days, since SQL has no portable month."""
+    found: dict[tuple[object, ...], Row] = {}
+    for row in rows:
+        labels = {name: _label(name, row[f"by_{name}"]) for name in by}
+        total = found.setdefault(tuple(labels.values()), labels | dict.fromkeys(SUMS, 0) | {"cost_nano_usd": None})
+        for name in SUMS:
+            if row[name] is not None:
+                total[name] = (total[name] or 0) + int(row[name])
+    spans = [name for name in by if name in WHENS]
+    totals = sorted(found.values(), key=lambda total: tuple(str(total[name]) for name in by))
+    totals.sort(key=lambda total: (tuple(total[name] for name in spans), total["requests"]), reverse=True)
+    return [_in_micro_usd(total) for total in totals]
+
+
+def _label(name: str, value: Any) -> Any:
+    if name not in WHENS:
+        return value
+    step_ms, form = WHENS[name]
+    return datetime.fromtimestamp(value * step_ms / 1000, UTC).strftime(form)
+
+
+def _shown(row: Mapping[str, Any]) -> Row:
+    shown = {("started_at" if name == "started_unix_ms" else name): row[name] for name in SHOWN}
+    started = datetime.fromtimestamp(row["started_unix_ms"] / 1000, UTC)
+    shown["started_at"] = started.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _in_micro_usd(shown)
+
+
+def _in_micro_usd(row: Row) -> Row:
+    nano_usd = row["cost_nano_usd"]
+    micro_usd = None if nano_usd is None else -(-nano_usd // 1000)
+    return {
+        ("cost_micro_usd" if name == "cost_nano_usd" else name): micro_usd if name == "cost_nano_usd" else value
+        for name, value in row.items()
+    }
