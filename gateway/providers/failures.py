@@ -67,7 +67,7 @@ PLAIN_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 MOST_WAIT_MS = 86_400_000
 
 
-def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, upstream_model: str = "") -> Failed:
+def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
     """Name what a reply with a status other than 2xx means; header names are in lower case."""
     complaint = complaint_of(body)
     fault = _fault_of_words(complaint, status) or _fault_of_status(status, complaint)
@@ -77,7 +77,7 @@ def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, upstream_m
     return Failed(fault=fault, status=status, retry_after_ms=wait_ms)
 
 
-def failure_inside(said: object, upstream_model: str = "") -> Failed:
+def failure_inside(said: object, *, upstream_model: str = "") -> Failed:
     """Name what an error means that came inside a 200, as a body or as an event: by its code, like a status."""
     complaint = read_complaint(said)
     status = complaint.number or _status_of_words(complaint)

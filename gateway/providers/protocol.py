@@ -1,6 +1,7 @@
 """What a wire dialect does: make the call, read the answer, name the failure. One file a dialect, no IO, no retries.
 
-A dialect is stateless; what a stream needs to remember lives in the `StreamReader` that it makes for each. Pure.
+A dialect is built once for each provider and keeps no state of requests; what a stream needs to remember lives in the
+`StreamReader` that is made for it. Pure.
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
     dropped: tuple[str, ...] = ()
-    """Fields of the client's that this provider does not get; reported in `x-gateway-dropped-params`."""
+    """Fields of the client's that this provider does not get, as names that are safe in a header (`x-gateway-dropped-params`)."""
+
+    def __repr__(self) -> str:
+        return f"Call({self.path}, {len(self.body)} bytes)"
 
 
 class Edits(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +46,12 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
     multiplier: float = 1.0
     echoes: Mapping[str, Echo] = {}
     """What the upstream's own word for the tier changes in what is shown and charged; words that are not here change nothing."""
+    upstream_model: str = ""
+    """The provider's name for the model, which never shows in what a client is told."""
+    choices: int = 1
+    """How many choices were asked for, n times the prompts: a stream is whole when that many have finished."""
+    running_usage: bool = False
+    """Usage stays on every chunk that has it; without, it is told once, at the end."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +62,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     tier: str | None
     output_bytes: int
     """UTF-8 bytes of the text that was produced: what an estimate of the output goes by when there is no usage."""
+
+    def __repr__(self) -> str:
+        return f"Answer({len(self.body)} bytes, {self.usage!r})"
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +78,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool = False
     failed: Failed | None = None
 
+    def __repr__(self) -> str:
+        return f"Step({len(self.out)} bytes, committed={self.committed}, failed={self.failed!r})"
+
 
 class StreamReader(Protocol):
     """One stream on its way through: frames seen, edits spliced in, everything else as it came."""
@@ -72,9 +88,16 @@ class StreamReader(Protocol):
     usage: Usage | None
     """The last usage that the upstream reported."""
     tier: str | None
+    """The upstream's own word, as far as it was known at the commit point: what was shown is what is charged."""
     finished: bool
     """A proper end was seen: a finish reason for every choice, or `[DONE]` after content."""
-    output_bytes: int
+    done: bool
+    """The end mark has gone out: nothing may follow, and nothing more is read."""
+
+    @property
+    def output_bytes(self) -> int:
+        """Return the UTF-8 bytes of the text that was produced so far."""
+        ...
 
     def feed(self, piece: bytes) -> Step:
         """Take bytes as they were read."""
@@ -86,7 +109,7 @@ class StreamReader(Protocol):
 
 
 class Dialect(Protocol):
-    """How to speak to one kind of upstream."""
+    """How to speak to one provider."""
 
     def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
         """Return the call; `last` is False while another candidate remains (then `fail_fast` goes along where understood)."""
@@ -100,6 +123,10 @@ class Dialect(Protocol):
         """Return a fresh reader for one stream."""
         ...
 
-    def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes) -> Failed:
+    def not_a_stream(self, body: bytes) -> Failed:
+        """Name what a 2xx means that should have been an event stream and is not."""
+        ...
+
+    def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a status other than 2xx means (wire contract, 6.4); header names are in lower case."""
         ...

@@ -22,6 +22,7 @@ from gateway.wire.readers import (
     response_format,
     stops,
     text,
+    unambiguous,
 )
 
 MOST_OUTPUT_TOKENS = 10_000_000
@@ -32,7 +33,7 @@ SHARED: Mapping[str, Reader] = {
     "fail_fast": flag,
     "service_tier": text,
     "stream": flag,
-    "stream_options": object_of(include_usage=flag, continuous_usage_stats=flag),
+    "stream_options": unambiguous(object_of(include_usage=flag, continuous_usage_stats=flag)),
     "max_tokens": integer(1, MOST_OUTPUT_TOKENS),
     "max_completion_tokens": integer(1, MOST_OUTPUT_TOKENS),
     "n": integer(1, 128),

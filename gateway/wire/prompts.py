@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from gateway.wire.readers import messages, wrong
+from gateway.wire.readers import Problem, Wrong, raw_list, value_of, wrong
 
 BYTES_PER_TOKEN = 3
 TOKENS_PER_MESSAGE = 4
@@ -29,15 +29,23 @@ class Prompt(msgspec.Struct, frozen=True):
     of_tokens: bool = False
 
 
+class Message(msgspec.Struct):
+    """A chat message as far as the gateway reads it."""
+
+    role: str
+
+
 TokenId = Annotated[int, msgspec.Meta(ge=0)]
+decode_messages = msgspec.json.Decoder(list[Message]).decode
+decode_message = msgspec.json.Decoder(Message).decode
 decode_texts = msgspec.json.Decoder(list[str]).decode
 decode_tokens = msgspec.json.Decoder(list[TokenId]).decode
 decode_token_lists = msgspec.json.Decoder(list[list[TokenId]]).decode
 
 
 def conversation(raw: bytes) -> Prompt:
-    """Read `messages`. Raises `Wrong`."""
-    count = messages(raw)
+    """Read `messages`: at least one object with a role; what they say stays unread. Raises `Wrong`."""
+    count = _count(raw)
     files, length = 0, len(raw)
     if b'"data:' in raw:
         inline = [len(found) for found in INLINE_FILE.findall(raw)]
@@ -66,3 +74,29 @@ def _tokens(raw: bytes) -> Prompt:
 def _token_lists(raw: bytes) -> Prompt:
     lists = decode_token_lists(raw)
     return Prompt(len(lists), sum(map(len, lists)), of_tokens=True)
+
+
+def _count(raw: bytes) -> int:
+    try:
+        count = len(decode_messages(raw))
+    except msgspec.ValidationError:
+        raise Wrong(*_message_problems(raw)) from None
+    if not count:
+        raise wrong("List should have at least 1 item", "too_short")
+    return count
+
+
+def _message_problems(raw: bytes) -> list[Problem]:
+    problems: list[Problem] = []
+    for place, entry in enumerate(raw_list(raw)):
+        try:
+            decode_message(entry)
+        except msgspec.ValidationError:
+            found = value_of(bytes(entry))
+            if not isinstance(found, dict):
+                problems.append(((place,), "Input should be an object", "dict_type"))
+            elif "role" not in found:
+                problems.append(((place, "role"), "Field required", "missing"))
+            else:
+                problems.append(((place, "role"), "Input should be a valid string", "string_type"))
+    return problems

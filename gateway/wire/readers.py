@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.errors import FieldError
+from gateway.errors import FieldError, InvalidJson, Unprocessable
+from gateway.wire.members import split
 
 Problem = tuple[tuple[str | int, ...], str, str]
 """Where below the field, what is wrong, and pydantic's name for it."""
@@ -31,17 +32,9 @@ class Wrong(Exception):  # noqa: N818 - what it carries is no error of the gatew
         return [FieldError((*loc, *below), msg, kind) for below, msg, kind in self.problems]
 
 
-class Message(msgspec.Struct):
-    """A chat message as far as the gateway reads it."""
-
-    role: str
-
-
 decode = msgspec.json.Decoder().decode
 decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-decode_messages = msgspec.json.Decoder(list[Message]).decode
-decode_message = msgspec.json.Decoder(Message).decode
 
 MOST_MODELS = 4
 
@@ -122,7 +115,7 @@ def list_of(item: Callable[[bytes], Value], most: int | None = None) -> Callable
     """Make a reader of lists; every bad item is told."""
 
     def read(raw: bytes) -> list[Value]:
-        found = _list(raw)
+        found = raw_list(raw)
         if most is not None and len(found) > most:
             raise wrong(f"List should have at most {most} items, not {len(found)}", "too_long")
         values: list[Value] = []
@@ -157,6 +150,21 @@ def object_of(**members: Reader) -> Reader:
         if problems:
             raise Wrong(*problems)
         return values
+
+    return read
+
+
+def unambiguous(reader: Reader) -> Reader:
+    """Make a reader of objects in which no name comes twice: the gateway edits them."""
+
+    def read(raw: bytes) -> object:
+        try:
+            split(raw)
+        except InvalidJson as doubled:
+            raise wrong(doubled.message, "value_error") from None
+        except Unprocessable:
+            raise wrong("Input should be an object", "dict_type") from None
+        return reader(raw)
 
     return read
 
@@ -215,39 +223,12 @@ def response_format(raw: bytes) -> dict[str, object]:
     return {"type": kind}
 
 
-def messages(raw: bytes) -> int:
-    """Read the number of messages; each is an object with a role, and what it says stays unread."""
-    try:
-        count = len(decode_messages(raw))
-    except msgspec.ValidationError:
-        raise Wrong(*_message_problems(raw)) from None
-    if not count:
-        raise wrong("List should have at least 1 item", "too_short")
-    return count
-
-
 def model_list(raw: bytes) -> tuple[str, ...]:
     """Read `models`: one to four names. Which names are allowed is not decided here."""
-    if raw.startswith(b"[") and not 1 <= (length := len(_list(raw))) <= MOST_MODELS:
+    if raw.startswith(b"[") and not 1 <= (length := len(raw_list(raw))) <= MOST_MODELS:
         bound = f"at least 1 item, not {length}" if length == 0 else f"at most {MOST_MODELS} items, not {length}"
         raise wrong(f"List should have {bound}", "too_short" if length == 0 else "too_long")
     return tuple(NAME_LIST(raw))
-
-
-def _message_problems(raw: bytes) -> list[Problem]:
-    problems: list[Problem] = []
-    for place, entry in enumerate(_list(raw)):
-        try:
-            decode_message(entry)
-        except msgspec.ValidationError:
-            found = value_of(bytes(entry))
-            if not isinstance(found, dict):
-                problems.append(((place,), "Input should be an object", "dict_type"))
-            elif "role" not in found:
-                problems.append(((place, "role"), "Field required", "missing"))
-            else:
-                problems.append(((place, "role"), "Input should be a valid string", "string_type"))
-    return problems
 
 
 def _member(found: Mapping[str, msgspec.Raw], name: str, reader: Reader) -> object:
@@ -264,7 +245,8 @@ def _below(step: str | int, bad: Wrong) -> list[Problem]:
     return [((step, *below), msg, kind) for below, msg, kind in bad.problems]
 
 
-def _list(raw: bytes) -> list[msgspec.Raw]:
+def raw_list(raw: bytes) -> list[msgspec.Raw]:
+    """Return the items of a list, unread."""
     try:
         return decode_list(raw)
     except msgspec.ValidationError:

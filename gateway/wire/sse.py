@@ -25,9 +25,14 @@ class Framer:
         """Return the payloads of the events that `piece` completes."""
         if self._after_cr or b"\r" in piece:
             piece = self._unify(piece)
-        if not self._pending and piece.endswith(b"\n\n"):
-            return self._payloads(piece[:-2])
         pending = self._pending
+        if not pending and piece.endswith(b"\n\n"):
+            last = len(piece) - 2
+            if piece.startswith(b"data: {") and piece.find(b"\n") == last <= self._most:
+                # One event of one line, which is what most reads hold.
+                self._begun = True
+                return [] if self.overflowed else [piece[6:last]]
+            return self._payloads(piece[:last])
         pending += piece
         end = pending.rfind(b"\n\n", self._searched)
         payloads: list[bytes] = []

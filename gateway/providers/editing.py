@@ -1,0 +1,116 @@
+"""The gateway's edits to an OpenAI answer, and nothing else (decision 33): model, tier, id, usage.
+
+Other bytes stay the upstream's. Which tier is echoed and what an answer costs is decided in `gateway.policy`. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from gateway.errors import InvalidJson
+from gateway.policy.pricing import NANO_USD, cost_nano_usd
+from gateway.policy.tiers import Echo
+from gateway.providers.chunks import Chunk
+from gateway.providers.protocol import Edits
+from gateway.providers.toolcalls import Moves, moved
+from gateway.wire.members import Members, splice, split
+from gateway.wire.request import Endpoint
+from gateway.wire.usage import Usage, read_usage
+
+COST_MEMBERS: Mapping[str, None] = dict.fromkeys(
+    ("cost", "cost_details", "estimated_cost", "total_cost", "cost_in_usd_ticks", "upstream_inference_cost")
+)
+"""What providers say that an answer costs the gateway: none of the client's business."""
+
+BEGIN, END = b"data: ", b"\n\n"
+NO_HEAD = b"\n"
+"""No payload begins like this."""
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder().decode
+
+
+def echo_of(word: object, edits: Edits) -> Echo | None:
+    """Return what the upstream's own word for the tier changes, if anything."""
+    return edits.echoes.get(word) if isinstance(word, str) else None
+
+
+def common_edits(edits: Edits, echo: Echo | None) -> dict[str, bytes | None]:
+    """Return the members that an answer and every chunk of one get."""
+    tier = edits.tier if echo is None else str(echo.tier)
+    return {"model": encode(edits.model), "service_tier": None if edits.tier is None else encode(tier)}
+
+
+def shown_usage(raw: bytes, usage: Usage, edits: Edits, echo: Echo | None) -> bytes:
+    """Return a usage object as the client gets it: without the upstream's costs, with ours where there is a price."""
+    edited: dict[str, bytes | None] = {**COST_MEMBERS}
+    if edits.price is not None:
+        multiplier = edits.multiplier if echo is None else echo.multiplier
+        edited["estimated_cost"] = encode(cost_nano_usd(usage, edits.price, multiplier) / NANO_USD)
+    try:
+        return splice(split(raw), edited)
+    except InvalidJson:
+        # A name that comes twice would leave a second cost behind: the last one counts, as the usage was read.
+        return splice(split(encode(decode(raw))), edited)
+
+
+class ChunkEditor:
+    """Edits the chunks of one committed stream; its id and its tier are settled.
+
+    `head` is what the last ordinary chunk began with, up to the value of `choices`, and `edited_head` is what goes out for it:
+    a chunk that begins the same needs no more than the swap.
+    """
+
+    __slots__ = ("_common", "_echo", "_edits", "_id", "edited_head", "head")
+
+    def __init__(self, edits: Edits, echo: Echo | None, answer_id: str) -> None:
+        self.head = NO_HEAD
+        self.edited_head = b""
+        self._edits = edits
+        self._echo = echo
+        self._id = answer_id
+        self._common = common_edits(edits, echo)
+
+    def event(self, members: Members, chunk: Chunk, moves: Moves) -> bytes:
+        """Return a chunk's event; `moves` are the tool-call indexes to put right."""
+        edited = {**self._common}
+        if chunk.id != self._id:
+            edited["id"] = encode(self._id)
+        if chunk.usage is None and not moves and self._learn(members, edited):
+            return self.edited_head + members.body[len(self.head) :] + END
+        if chunk.usage is not None:
+            edited["usage"] = self._usage(members, read_usage(chunk.usage)) if self._edits.running_usage else None
+        if moves:
+            edited["choices"] = moved(members.value("choices") or b"[]", moves)
+        return BEGIN + splice(members, edited) + END
+
+    def usage_event(self, members: Members, usage: Usage) -> bytes:
+        """Return the one event that tells the usage, made of the chunk that told it last."""
+        edited = {**self._common, "id": encode(self._id), "choices": b"[]", "usage": self._usage(members, usage)}
+        return BEGIN + splice(members, edited) + END
+
+    def finish_event(self, payload: bytes, ends: Iterable[tuple[int, str]]) -> bytes:
+        """Return the event that ends choices (index and reason) whose end the upstream forgot, made of the last chunk."""
+        if self._edits.endpoint is Endpoint.CHAT:
+            choices = encode([{"index": index, "delta": {}, "finish_reason": reason} for index, reason in ends])
+        else:
+            choices = encode([{"text": "", "index": index, "logprobs": None, "finish_reason": reason} for index, reason in ends])
+        edited = {**self._common, "id": encode(self._id), "choices": choices, "usage": None}
+        return BEGIN + splice(split(payload), edited) + END
+
+    def _usage(self, members: Members, usage: Usage | None) -> bytes | None:
+        raw = members.value("usage")
+        return None if raw is None or usage is None else shown_usage(raw, usage, self._edits, self._echo)
+
+    def _learn(self, members: Members, edited: Mapping[str, bytes | None]) -> bool:
+        """Remember how this chunk begins and return True, if all that is edited stands before `choices`."""
+        names = [item.name for item in members.items]
+        place = names.index("choices") if "choices" in names else 0
+        before = members.items[:place]
+        if not {"id", "model"}.issubset(names[:place]) or "usage" in names[:place] or "service_tier" in names[place:]:
+            return False
+        body, choices, end = members.body, members.items[place], before[-1].value_end
+        beginning = splice(Members(body[:end] + b"}", before), edited)
+        self.head = body[: choices.value_start]
+        self.edited_head = BEGIN + beginning[:-1] + body[end : choices.value_start]
+        return True

@@ -1,0 +1,146 @@
+"""The OpenAI dialect, which most providers speak: the client's own bytes with a few members changed, both ways.
+
+What the gateway obeys itself is taken out of a call, what the provider is set up for is put in, everything else travels byte for
+byte. Nothing of the client's headers does. Pure.
+"""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from gateway.errors import Failed, Fault, InvalidJson, Unprocessable
+from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.providers.chunks import decode_chunk, output_bytes
+from gateway.providers.editing import common_edits, echo_of, encode, shown_usage
+from gateway.providers.failures import failure, failure_inside
+from gateway.providers.openai_stream import OpenAIStream
+from gateway.providers.protocol import Answer, Call, Edits
+from gateway.wire.members import Member, splice, split
+from gateway.wire.request import TABLES, Endpoint, InferenceRequest
+from gateway.wire.usage import read_usage
+
+Headers = tuple[tuple[bytes, bytes], ...]
+
+PATHS: Mapping[Endpoint, str] = {Endpoint.CHAT: "/chat/completions", Endpoint.COMPLETIONS: "/completions"}
+
+OBEYED = frozenset({"models", "fail_fast", "service_tier", "stream_options"})
+"""What the gateway itself does: never sent in the client's words."""
+
+NEVER_SENT = frozenset({"api_key", "api_base", "base_url", "headers", "extra_headers", "organization"})
+"""What an upstream could take for routing or credentials."""
+
+BOUNDS = ("max_tokens", "max_completion_tokens")
+
+OWNED_BY_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+
+SAFE_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+decode = msgspec.json.Decoder().decode
+
+
+class OpenAI:
+    """The dialect as one provider speaks it; see `gateway.providers.protocol.Dialect`."""
+
+    def __init__(self, provider: Provider) -> None:
+        base = urlsplit(provider.base_url).path.rstrip("/")
+        self._paths = {endpoint: base + path for endpoint, path in PATHS.items()}
+        self._headers = _headers(provider, accept="application/json")
+        self._stream_headers = _headers(provider, accept="text/event-stream")
+        self._provider = provider
+
+    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
+        """Return the call; `last` is False while another candidate remains."""
+        provider = self._provider
+        edited: dict[str, bytes | None] = dict(request.changes)
+        dropped: list[str] = []
+        for item in request.members.items:
+            if item.name in OBEYED:
+                edited[item.name] = None
+            elif self._is_withheld(item, request.endpoint):
+                edited[item.name] = None
+                if item.value != b"null" and SAFE_NAME.fullmatch(item.name):
+                    dropped.append(item.name)
+        edited["model"] = encode(deployment.upstream_model)
+        edited["stream_options"] = self._stream_options(request)
+        if tier in provider.tiers:
+            edited["service_tier"] = encode(provider.tiers[tier])
+        if provider.quirks.fail_fast and (request.fail_fast or not last):
+            edited["fail_fast"] = b"true"
+        edited |= self._bound(request)
+        return Call(
+            path=self._paths[request.endpoint],
+            headers=self._stream_headers if request.stream else self._headers,
+            body=splice(request.members, edited),
+            dropped=tuple(dropped),
+        )
+
+    def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
+        """Read a complete 2xx body."""
+        try:
+            members, found = split(body), decode_chunk(body)
+        except (InvalidJson, Unprocessable, msgspec.DecodeError, RecursionError):
+            return Failed(fault=Fault.BAD_ANSWER, status=200)
+        if found.is_error or not found.choices:
+            return failure_inside(decode(body), upstream_model=edits.upstream_model)
+        tier = found.service_tier if isinstance(found.service_tier, str) else None
+        echo = echo_of(tier, edits)
+        edited = common_edits(edits, echo)
+        if not (isinstance(found.id, str) and found.id):
+            edited["id"] = encode(edits.id)
+        usage, raw = read_usage(found.usage), members.value("usage")
+        if usage is not None and raw is not None:
+            edited["usage"] = shown_usage(raw, usage, edits, echo)
+        return Answer(body=splice(members, edited), usage=usage, tier=tier, output_bytes=sum(map(output_bytes, found.choices)))
+
+    def reader(self, edits: Edits) -> OpenAIStream:
+        """Return a fresh reader for one stream."""
+        return OpenAIStream(edits)
+
+    def not_a_stream(self, body: bytes) -> Failed:
+        """Name what a 2xx means that should have been an event stream: an error in it by its code, anything else no answer."""
+        try:
+            return failure_inside(decode(body))
+        except (msgspec.DecodeError, RecursionError):
+            return Failed(fault=Fault.BAD_ANSWER, status=200)
+
+    def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
+        """Name what a status other than 2xx means."""
+        return failure(status, headers, body, upstream_model=upstream_model)
+
+    def _is_withheld(self, item: Member, endpoint: Endpoint) -> bool:
+        provider = self._provider
+        if item.name == "store":
+            return not provider.allow_store
+        return item.name in NEVER_SENT or not (provider.forward_unknown_fields or item.name in TABLES[endpoint].fields)
+
+    def _stream_options(self, request: InferenceRequest) -> bytes | None:
+        if not request.stream or not self._provider.quirks.stream_options:
+            return None
+        asked = request.members.value("stream_options")
+        if asked is None or asked == b"null":
+            return b'{"include_usage":true}'
+        return splice(split(asked), {"include_usage": b"true"})
+
+    def _bound(self, request: InferenceRequest) -> dict[str, bytes | None]:
+        """Send the output bound once, under the name that the provider wants, else that the client wrote."""
+        if request.max_tokens is None:
+            return {}
+        written = [name for name in BOUNDS if name in request.fields]
+        name = self._provider.quirks.max_tokens_field or (written[0] if written else BOUNDS[0])
+        return {**dict.fromkeys(BOUNDS), name: b"%d" % request.max_tokens}
+
+
+def _headers(provider: Provider, *, accept: str) -> Headers:
+    """Return what goes with every call to this provider; its own settings win."""
+    found = {
+        "content-type": "application/json",
+        "accept": accept,
+        "accept-encoding": "identity",
+        "user-agent": "tiergate",
+    }
+    if provider.api_key:
+        found["authorization"] = f"Bearer {provider.api_key.reveal()}"
+    found |= {name.lower(): value for name, value in provider.headers.items() if name.lower() not in OWNED_BY_TRANSPORT}
+    return tuple((name.encode("ascii"), value.encode("latin-1")) for name, value in found.items())

@@ -1,0 +1,331 @@
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.errors import Fault
+from gateway.policy.catalogue import Price, Tier
+from gateway.policy.tiers import Echo
+from gateway.providers.openai_stream import OpenAIStream
+from gateway.wire.request import Endpoint
+from gateway.wire.usage import Usage
+from tests.unit.providers.streams import DONE, EDITS, chunk, edits, ends, event, role, run, says, usage
+
+SHOWN = edits(show_usage=True)
+WHOLE = (role(), says("Hel"), says("lo"), ends(), chunk([], usage=usage()), DONE)
+
+
+def test_a_whole_stream_goes_through_with_its_edits() -> None:
+    found = run(*WHOLE)
+    assert found.failed is None
+    assert found.payloads[-1] == b"[DONE]"
+    assert (found.text, found.finishes) == ({0: "Hello"}, [(0, "stop")])
+    assert all(sent["model"] == "public" and sent["service_tier"] == "default" and sent["id"] == "c1" for sent in found.chunks)
+    assert not any("usage" in sent for sent in found.chunks)
+    assert (found.reader.usage, found.reader.finished, found.reader.output_bytes) == (Usage(input=10, output=20), True, 5)
+
+
+def test_untouched_bytes_stay() -> None:
+    beginning, rest = b'{"id":"c1","model" : ', b'"choices":[{"index":0,"delta":{"content":"\\u00e9"},"x":1.50}],  "x_sig":1e2}'
+    odd = beginning + b'"up-internal",' + rest
+    edited = beginning + b'"public","service_tier":"default",' + rest
+    assert run(event(odd), event(odd), ends(), DONE).payloads[:2] == [edited, edited]
+
+
+stream_parts = st.lists(
+    st.sampled_from(
+        [
+            role(),
+            says("ab"),
+            says("你好🌍"),
+            says("x", 1),
+            ends(),
+            ends("length", 1),
+            chunk([], usage=usage()),
+            says("u", usage=usage(1, 2)),
+            b": ping\n\n",
+            b"data:\n\n",
+            b"retry: 1\n\n",
+            DONE,
+            event(b'{"error":{"code":502,"message":"lost"}}'),
+            event(b"{"),
+            b"data: {}\r\n\r\n",
+        ]
+    ),
+    max_size=8,
+).map(b"".join)
+
+
+@settings(max_examples=60)
+@given(stream_parts, st.lists(st.integers(0, 900), max_size=4), st.booleans())
+def test_where_reads_are_cut_changes_nothing(stream: bytes, cuts: list[int], shown: bool) -> None:
+    wanted = SHOWN if shown else EDITS
+    whole = run(stream, edits=wanted)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    pieces = (stream[a:b] for a, b in itertools.pairwise(places))
+    for found in (run(*pieces, edits=wanted), run(*(bytes([byte]) for byte in stream), edits=wanted)):
+        assert (found.out, found.failed, found.committed) == (whole.out, whole.failed, whole.committed)
+        assert (found.reader.usage, found.reader.output_bytes) == (whole.reader.usage, whole.reader.output_bytes)
+
+
+@settings(max_examples=60)
+@given(stream_parts)
+def test_a_stream_ends_with_one_end_mark_or_with_a_failure(stream: bytes) -> None:
+    found = run(stream)
+    assert found.out.count(b"[DONE]") == (found.failed is None)
+    assert found.reader.done == (found.failed is None)
+    assert found.out.endswith(DONE) or found.failed is not None
+    assert b"up-internal" not in found.out
+
+
+class TestCommitPoint:
+    @pytest.mark.parametrize(
+        "delta",
+        [
+            {"content": "x"},
+            {"reasoning_content": "hm"},
+            {"reasoning": "hm"},
+            {"refusal": "no"},
+            {"audio": {"id": "a"}},
+            {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]},
+            {"function_call": {"name": "f"}},
+            {"content": [{"type": "text", "text": "x"}]},
+        ],
+    )
+    def test_what_says_something_commits_and_brings_what_was_withheld(self, delta: dict[str, object]) -> None:
+        reader = OpenAIStream(EDITS)
+        assert reader.feed(role()) == reader.feed(b": ping\n\n")
+        step = reader.feed(chunk([{"index": 0, "delta": delta, "finish_reason": None}]))
+        assert step.committed
+        assert step.out.count(b"data: ") == 2
+
+    @pytest.mark.parametrize("reason", ["stop", "length", "content_filter", "tool_calls"])
+    def test_a_finish_commits(self, reason: str) -> None:
+        assert OpenAIStream(EDITS).feed(ends(reason)).committed
+
+    @pytest.mark.parametrize(
+        "events",
+        [
+            (role(),),
+            (chunk([{"index": 0, "delta": {"content": None, "tool_calls": []}}]),),
+            (chunk([], prompt_filter_results=[]),),
+            (b": one\n\n" * 3,),
+            (b"data:\n\n", b"retry: 1\n\n"),
+        ],
+    )
+    def test_what_says_nothing_does_not(self, events: tuple[bytes, ...]) -> None:
+        found = run(*events)
+        assert (found.committed, found.out) == (False, b"")
+        assert found.failed is not None
+        assert found.failed.fault in (Fault.RESET, Fault.BAD_ANSWER)
+
+    def test_an_answer_may_be_empty(self) -> None:
+        found = run(role(), ends(), chunk([], usage=usage(10, 0)), DONE)
+        assert (found.failed, found.finishes, found.reader.output_bytes) == (None, [(0, "stop")], 0)
+
+    def test_an_end_mark_alone_is_nothing(self) -> None:
+        assert run(DONE).failed == run(role(), DONE).failed
+        assert run(role(), chunk([], usage=usage()), DONE).committed is False
+
+    def test_what_is_withheld_is_bounded(self) -> None:
+        found = run(*[role()] * 100, most=1_000)
+        assert found.failed is not None
+        assert found.failed.fault is Fault.PROTOCOL
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("payload", "fault"),
+        [
+            (b'{"error":{"message":"Model busy, retry later","code":"engine_overloaded"}}', Fault.BUSY),
+            (b'{"id":"c1","choices":[],"error":{"code":502,"message":"worker limit"}}', Fault.SERVER),
+            (b'{"id":"c1","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}', Fault.BAD_ANSWER),
+            (b'{"object":"error","message":"boom","code":500}', Fault.SERVER),
+            (b"not json", Fault.PROTOCOL),
+            (b"5", Fault.PROTOCOL),
+            (b'{"choices":5}', Fault.PROTOCOL),
+            (b'{"id":1,"id":2,"choices":[{"index":0,"delta":{"content":"x"}}]}', Fault.PROTOCOL),
+            (b"\xff", Fault.PROTOCOL),
+            (b"[" * 5000, Fault.PROTOCOL),
+        ],
+    )
+    def test_before_content_nothing_is_sent_and_after_it_all_that_came_before_is(self, payload: bytes, fault: Fault) -> None:
+        before = run(role(), event(payload))
+        assert before.failed is not None
+        assert (before.failed.fault, before.committed, before.out) == (fault, False, b"")
+        after = run(role() + says("one") + event(payload) + DONE)
+        assert after.failed is not None
+        assert (after.failed.fault, after.committed, after.text) == (fault, True, {0: "one"})
+        assert b"[DONE]" not in after.out
+
+    def test_an_error_that_is_null_is_none(self) -> None:
+        assert run(says("a", error=None), ends(error=None), DONE).failed is None
+
+    def test_error_text_is_no_output(self) -> None:
+        assert run(role(), event(b'{"error":{"code":500,"message":"' + b"x" * 20_000 + b'"}}')).reader.output_bytes == 0
+
+    def test_an_endless_event_is_cut(self) -> None:
+        found = run(says("a"), *[b"data: xxxxxxxxxxxxxxxxxxxx"] * 100, most=1_000)
+        assert found.failed is not None
+        assert (found.failed.fault, found.text) == (Fault.PROTOCOL, {0: "a"})
+
+
+class TestEnds:
+    def test_a_missing_end_mark_is_added_once(self) -> None:
+        assert run(*WHOLE[:-1]).out == run(*WHOLE).out
+        assert run(*WHOLE, DONE).out == run(*WHOLE).out
+
+    @pytest.mark.parametrize("last", [b"", says("tw")[:-9], b"data: {\n"])
+    def test_a_cut_stream_has_no_end_mark(self, last: bytes) -> None:
+        found = run(role(), says("one"), last)
+        assert found.failed is not None
+        assert (found.failed.fault, found.text, b"[DONE]" in found.out) == (Fault.RESET, {0: "one"}, False)
+
+    def test_the_last_line_may_lack_its_end(self) -> None:
+        assert run(says("a"), ends(), b"data: [DONE]").failed is None
+        assert run(says("a"), ends()[:-2]).failed is None
+
+    @pytest.mark.parametrize("end", [(DONE,), (chunk([], usage=usage()),), (chunk([], usage=usage()), DONE)])
+    def test_a_missing_finish_is_added_where_the_end_is_proved(self, end: tuple[bytes, ...]) -> None:
+        found = run(role(), says("a"), *end, edits=SHOWN)
+        assert (found.failed, found.finishes, found.text) == (None, [(0, "stop")], {0: "a"})
+        assert [bool(sent["choices"]) for sent in found.chunks][2:] == [True] + [False] * (len(end) - (end == (DONE,)) > 0)
+
+    def test_a_missing_finish_of_a_tool_call_says_so(self) -> None:
+        call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+        assert run(chunk([{"index": 0, "delta": {"tool_calls": [call]}}]), DONE).finishes == [(0, "tool_calls")]
+
+    def test_a_missing_finish_on_completions_has_their_shape(self) -> None:
+        legacy = edits(endpoint=Endpoint.COMPLETIONS)
+        found = run(chunk([{"index": 0, "text": "a", "logprobs": None, "finish_reason": None}]), DONE, edits=legacy)
+        assert found.chunks[-1]["choices"] == [{"text": "", "index": 0, "logprobs": None, "finish_reason": "stop"}]
+
+    def test_every_choice_has_to_end(self) -> None:
+        two = edits(choices=2)
+        parts = (says("a"), says("b", 1), ends())
+        assert run(*parts, edits=two).failed is not None
+        whole = run(*parts, ends("length", 1), edits=two)
+        assert (whole.failed, whole.finishes, whole.text) == (None, [(0, "stop"), (1, "length")], {0: "a", 1: "b"})
+        assert run(says("a"), ends(), edits=two).failed is not None
+
+
+class TestUsage:
+    def test_asked_for_it_is_the_last_event_with_our_cost_and_without_theirs(self) -> None:
+        priced = edits(show_usage=True, price=Price(input=1000, output=2000), multiplier=1.5)
+        told = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1}, prompt_tokens_details={"cached_tokens": 4})
+        found = run(role(), says("a"), ends(), chunk([], usage=told), DONE, edits=priced)
+        last = found.chunks[-1]
+        assert last["choices"] == []
+        assert last["usage"] == usage(prompt_tokens_details={"cached_tokens": 4}, estimated_cost=7.5e-05)
+        assert found.reader.usage == Usage(input=10, output=20, cached=4)
+
+    def test_told_on_the_finish_chunk_it_moves_to_one_of_its_own(self) -> None:
+        found = run(says("a"), ends(usage=usage()), chunk([]), DONE, edits=SHOWN)
+        assert ["usage" in sent for sent in found.chunks] == [False, False, False, True]
+        assert found.chunks[-1] == {
+            "id": "c1",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "public",
+            "choices": [],
+            "usage": usage(),
+            "service_tier": "default",
+        }
+
+    def test_with_content_it_is_kept_and_the_content_is_delivered_once(self) -> None:
+        found = run(says("a"), says("z", usage=usage()), ends(), DONE)
+        assert (found.text, found.reader.usage) == ({0: "az"}, Usage(input=10, output=20))
+        assert not any(sent.get("usage") for sent in found.chunks)
+
+    def test_of_running_totals_the_last_that_says_something_counts(self) -> None:
+        parts = (says("a", usage=usage(10, 1)), says("b", usage=usage(10, 2)), ends(usage=None), DONE)
+        found = run(*parts, edits=SHOWN)
+        assert found.chunks[-1]["usage"] == usage(10, 2)
+        assert found.reader.usage == Usage(input=10, output=2)
+        assert sum(bool(sent.get("usage")) for sent in found.chunks) == 1
+
+    def test_running_totals_stay_where_they_were_asked_for(self) -> None:
+        found = run(says("a", usage=usage(10, 1)), ends(), DONE, edits=edits(show_usage=True, running_usage=True))
+        assert found.chunks[0]["usage"] == usage(10, 1)
+
+    def test_a_usage_that_names_a_figure_twice_hides_no_cost(self) -> None:
+        twice = event(b'{"id":"c1","model":"m","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"cost":1,"cost":2}}')
+        found = run(says("a"), ends(), twice, edits=SHOWN)
+        assert found.chunks[-1]["usage"] == {"prompt_tokens": 1, "completion_tokens": 2}
+
+    def test_null_usage_is_no_usage(self) -> None:
+        found = run(says("a", usage=None), says("b", usage=None), ends(usage=None), DONE, edits=SHOWN)
+        assert (found.reader.usage, found.text) == (None, {0: "ab"})
+
+    def test_output_is_counted_by_what_was_said(self) -> None:
+        call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "12"}}
+        deltas: list[dict[str, object]] = [
+            {"content": "é"},
+            {"reasoning": "abc", "reasoning_content": "abc"},
+            {"tool_calls": [call]},
+            {"refusal": "no"},
+        ]
+        found = run(*(chunk([{"index": 0, "delta": delta}]) for delta in deltas), ends(), DONE)
+        assert found.reader.output_bytes == 2 + 3 + 2 + 2
+
+
+class TestIdentity:
+    def test_a_changing_id_is_made_one(self) -> None:
+        found = run(says("a", id="x-1"), says("b", id="x-2"), ends(id="x-3"), DONE)
+        assert {sent["id"] for sent in found.chunks} == {"x-1"}
+
+    @pytest.mark.parametrize("given", [..., None, "", 7])
+    def test_a_missing_id_is_ours(self, given: object) -> None:
+        found = run(says("a", id=given), says("b", id=given), ends(id=given), DONE)
+        assert {sent["id"] for sent in found.chunks} == {"ours"}
+
+    def test_members_that_move_about_are_edited_all_the_same(self) -> None:
+        late = b'{"choices":[{"index":0,"delta":{"content":"b"}}],"service_tier":"x","model":"up-internal","id":"c1"}'
+        found = run(says("a"), event(late), says("c"), ends(), DONE)
+        assert found.text == {0: "abc"}
+        assert {(sent["id"], sent["model"], sent["service_tier"]) for sent in found.chunks} == {("c1", "public", "default")}
+
+    def test_a_lower_tier_of_the_upstreams_is_shown_on_every_chunk(self) -> None:
+        lower = edits(
+            tier="priority",
+            echoes={"on_demand": Echo(Tier.DEFAULT, 1.0)},
+            show_usage=True,
+            multiplier=1.5,
+            price=Price(input=1000, output=2000),
+        )
+        found = run(role(), says("a", service_tier="on_demand"), ends(), chunk([], usage=usage()), DONE, edits=lower)
+        assert {sent["service_tier"] for sent in found.chunks} == {"default"}
+        assert found.reader.tier == "on_demand"
+        assert found.chunks[-1]["usage"] == usage(estimated_cost=5e-05)
+
+    def test_a_tier_that_is_told_too_late_changes_nothing(self) -> None:
+        lower = edits(tier="priority", echoes={"on_demand": Echo(Tier.DEFAULT, 1.0)})
+        found = run(says("a"), ends(service_tier="on_demand"), DONE, edits=lower)
+        assert {sent["service_tier"] for sent in found.chunks} == {"priority"}
+        assert found.reader.tier is None
+
+    def test_without_a_tier_there_is_no_member(self) -> None:
+        found = run(says("a", service_tier="default"), says("b", service_tier="default"), ends(), DONE, edits=edits(tier=None))
+        assert not any("service_tier" in sent for sent in found.chunks)
+
+
+def test_several_data_lines_leave_as_one() -> None:
+    parts = says("a").replace(b',"created"', b'\ndata: ,"created"')
+    found = run(parts, parts, ends(), DONE)
+    assert (found.text, found.failed) == ({0: "aa"}, None)
+
+
+def test_nothing_is_read_after_the_end_mark() -> None:
+    reader = OpenAIStream(EDITS)
+    reader.feed(b"".join(WHOLE))
+    assert reader.done
+    after = reader.feed(event(b'{"error":{"message":"late"}}') + says("more"))
+    assert (after.out, after.failed) == (b"", None)
+    assert reader.end().out == b""
+
+
+def test_no_answer_shows_in_a_repr() -> None:
+    assert "Hel" not in repr(OpenAIStream(EDITS).feed(says("Hel")))
+    assert msgspec.json.decode(says("Hel")[6:])["choices"]
