@@ -144,6 +144,12 @@ class IpNotAllowed(GatewayError):
     status, type, code = 403, "permission_error", "ip_not_allowed"
 
 
+class HostNotAllowed(GatewayError):
+    """An admin request by a name that is not this machine's, or from a page of another origin."""
+
+    status, type, code = 403, "permission_error", "host_not_allowed"
+
+
 class ProjectNotAllowed(GatewayError):
     status, type, code = 403, "permission_error", "project_not_allowed"
 
