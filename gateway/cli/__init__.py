@@ -1,22 +1,32 @@
-"""The command line: one file a command."""
+"""The command line: one file a command, loaded when the command is called.
+
+`serve` lives as long as the gateway and is to stay small: it must not carry what `usage` reads its reports with.
+"""
+
+import pkgutil
 
 import click
 
-from gateway.cli.check import check
-from gateway.cli.demo import demo
-from gateway.cli.schema import schema
-from gateway.cli.serve import serve
-from gateway.cli.usage import usage
+COMMANDS = ("check", "demo", "schema", "serve", "usage")
+"""Each is the object of this name in the module of this name."""
 
 
-@click.group()
+class Commands(click.Group):
+    """Commands that are imported when they are looked up."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Return the command of this name, or None where there is none."""
+        if name not in COMMANDS:
+            return None
+        command: click.Command = pkgutil.resolve_name(f"gateway.cli.{name}:{name}")
+        return command
+
+
+@click.group(cls=Commands)
 @click.version_option(package_name="tiergate")
 def tiergate() -> None:
     """Run one OpenAI-compatible endpoint in front of many model providers."""
-
-
-tiergate.add_command(check)
-tiergate.add_command(demo)
-tiergate.add_command(schema)
-tiergate.add_command(serve)
-tiergate.add_command(usage)

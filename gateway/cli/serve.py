@@ -1,6 +1,7 @@
 """`tiergate serve`: run the gateway until it is told to stop.
 
-Exit codes: 0 after a whole drain, 69 for what cannot be had, 78 for a bad file, 128 and the signal's number when cut short.
+Exit codes: 0 after a whole drain, 1 where a worker had to be killed, 69 for what cannot be had, 78 for a bad file, 128 and the
+signal's number when cut short.
 """
 
 import asyncio

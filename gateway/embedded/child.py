@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -16,6 +17,9 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 STEADY_S = 30.0
 """A child that lived this long did not fail at start: its next end is met with the first pause again."""
+
+ASKED = (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+"""How a process ends that was asked to: with its work done, or with none begun yet."""
 
 log = structlog.get_logger("gateway.child")
 
@@ -83,7 +87,7 @@ class Child:
         self._keeper = self._tasks.spawn(self._keep(process), name=f"keep {self.name}")
 
     async def stop(self, grace_s: float) -> bool:
-        """Ask the process to end and wait for it; kill it after the grace. Return whether it ended by itself, with 0."""
+        """Ask the process to end and wait for it; kill it after the grace. Return whether it ended as asked."""
         self._stopping.set()
         if self._keeper is None:
             return True
@@ -97,7 +101,7 @@ class Child:
         if late:
             log.warning("child_killed", child=self.name, after_s=grace_s)
             await self.kill()
-        return self.exit_code == 0
+        return self.exit_code in ASKED
 
     async def kill(self) -> None:
         """End the process at once and for good."""

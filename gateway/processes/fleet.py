@@ -23,18 +23,14 @@ class Fleet:
         """Return where the workers answer the supervisor."""
         return [str(place.control_path) for place in self._assignments]
 
-    def pids(self) -> list[int]:
-        """Return the workers that are alive."""
-        return [worker.pid for worker in self._workers if worker.pid is not None]
-
     async def start(self) -> None:
         """Start every worker."""
         for worker in self._workers:
             await worker.start()
 
-    async def drain(self, drain_s: float) -> None:
-        """Let every worker finish what it has under way."""
-        await asyncio.gather(*(worker.stop(drain_s + SETTLE_S) for worker in self._workers))
+    async def drain(self, drain_s: float) -> bool:
+        """Let every worker finish what it has under way. Return whether all of them did."""
+        return all(await asyncio.gather(*(worker.stop(drain_s + SETTLE_S) for worker in self._workers)))
 
     async def kill(self) -> None:
         """End every worker at once."""

@@ -15,7 +15,7 @@ def build_ops(view: Any) -> Any:
             writer.close()
         except OSError:
             return False
-        return b" 200 " in answer[:20]
+        return b'"ready":true' in answer
 
     async def ops(_scope: Any, _receive: Any, send: Any) -> None:
         sockets = view.control_sockets()

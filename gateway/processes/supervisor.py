@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
@@ -27,6 +28,7 @@ from gateway.processes.listening import address, listen
 from gateway.processes.pepper import kept_pepper
 from gateway.processes.server import Asgi, Server
 from gateway.processes.standin import build_ops
+from gateway.telemetry.logs import configure
 
 log = structlog.get_logger("gateway.supervisor")
 
@@ -80,10 +82,13 @@ class Supervisor:
         return self._addresses
 
     async def run(self) -> int:
-        """Run the gateway until a signal. Return the exit code: 0 after a whole drain, 128 and the signal's number else.
+        """Run the gateway until a signal. Return the exit code.
+
+        It is 0 after a whole drain, 1 where a worker did not end by itself, 128 and the signal's number when cut short.
 
         Raises Unavailable, in one line, where something that it stands on cannot be had.
         """
+        configure(self.config.telemetry.log, self.config.telemetry.level, sys.stdout.buffer)
         return await self._departure.watch(self._live())
 
     async def _live(self) -> int:
@@ -104,17 +109,17 @@ class Supervisor:
             self._started.set()
             log.info("started", api=address(api), ops=address(ops), workers=self.config.workers)
             await self._departure.asked.wait()
-            await self._leave(api)
-        log.info("stopped")
-        return 0
+            whole = await self._leave(api)
+        log.info("stopped", whole=whole)
+        return 0 if whole else 1
 
-    async def _leave(self, api: socket) -> None:
+    async def _leave(self, api: socket) -> bool:
         self.draining = True
         shutdown = self.config.shutdown
         log.info("draining", delay_s=shutdown.delay_s, drain_s=shutdown.drain_s)
         await asyncio.sleep(shutdown.delay_s)
         api.close()  # a listener that one process keeps open goes on taking connections that nobody will accept
-        await self._fleet.drain(shutdown.drain_s)
+        return await self._fleet.drain(shutdown.drain_s)
 
     def _make_state_dir(self) -> None:
         try:

@@ -16,7 +16,7 @@ import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from tests.integration.processes.conditions import until
+from tests.integration.processes.conditions import alive, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -115,7 +115,7 @@ class Running:
 
     async def valkey_pid(self) -> int:
         """Return the child of the supervisor that is a Valkey server, or 0."""
-        return next((pid for pid, program in children(self.process.pid) if "valkey" in program), 0)
+        return next((pid for pid, program in children(self.process.pid) if "valkey" in program and alive(pid)), 0)
 
     async def valkey_answers(self) -> bool:
         """Return whether the server answers where the workers expect it."""

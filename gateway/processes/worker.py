@@ -1,0 +1,24 @@
+"""One worker as a process: `python -m gateway.processes.worker`, told what to be on its stdin."""
+
+import os
+import sys
+
+from gateway.app import Gateway, Place
+from gateway.config import load
+from gateway.processes.assignment import Assignment
+from gateway.processes.life import main
+
+
+def build(assignment: Assignment) -> Gateway:
+    """Return the gateway of this worker. Its name is unique to the process: what a dead one left behind is nobody's."""
+    place = Place(
+        worker=f"{assignment.name}-{os.getpid()}",
+        redis_url=assignment.redis_url,
+        state_dir=assignment.state_dir,
+        pepper=assignment.pepper,
+    )
+    return Gateway(load(assignment.config_path, assignment.environ).config, place)
+
+
+if __name__ == "__main__":
+    sys.exit(main(build))
