@@ -2,8 +2,9 @@
 
 A bucket never forgives a hold: only what was posted leaks away. `debt` is what was posted and is still in the bucket, `held` what
 live leases may yet post. RATE counts its debt in unit·ms, so that leaking is exact in integers: each millisecond takes `rate` of
-it, and one unit weighs `period_ms`; in any stretch of W ms it posts at most B + L·W/P units, and over-runs. CALENDAR empties at
-the end of each period of the epoch (a UTC day). HELD counts holders alone. Times are Unix milliseconds. Pure.
+it, and one unit weighs `period_ms`; in any stretch of W ms it posts at most B + L·W/P units, and over-runs (what goes beyond a
+hold, or comes after its lease expired). CALENDAR empties at the end of each period of the epoch (a UTC day). HELD counts holders
+alone. Times are Unix milliseconds. Pure.
 """
 
 from fractions import Fraction
