@@ -6,7 +6,6 @@ byte. Nothing of the client's headers does. Pure.
 
 import re
 from collections.abc import Mapping
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -24,6 +23,7 @@ from gateway.wire.usage import read_usage
 Headers = tuple[tuple[bytes, bytes], ...]
 
 PATHS: Mapping[Endpoint, str] = {Endpoint.CHAT: "/chat/completions", Endpoint.COMPLETIONS: "/completions"}
+"""Below the provider's base URL."""
 
 OBEYED = frozenset({"models", "fail_fast", "service_tier", "stream_options"})
 """What the gateway itself does: never sent in the client's words."""
@@ -33,7 +33,7 @@ NEVER_SENT = frozenset({"api_key", "api_base", "base_url", "headers", "extra_hea
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
 
-OWNED_BY_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+OWNED_BY_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 SAFE_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
@@ -44,8 +44,6 @@ class OpenAI:
     """The dialect as one provider speaks it; see `gateway.providers.protocol.Dialect`."""
 
     def __init__(self, provider: Provider) -> None:
-        base = urlsplit(provider.base_url).path.rstrip("/")
-        self._paths = {endpoint: base + path for endpoint, path in PATHS.items()}
         self._headers = _headers(provider, accept="application/json")
         self._stream_headers = _headers(provider, accept="text/event-stream")
         self._provider = provider
@@ -70,7 +68,7 @@ class OpenAI:
             edited["fail_fast"] = b"true"
         edited |= self._bound(request)
         return Call(
-            path=self._paths[request.endpoint],
+            path=PATHS[request.endpoint],
             headers=self._stream_headers if request.stream else self._headers,
             body=splice(request.members, edited),
             dropped=tuple(dropped),
@@ -137,7 +135,6 @@ def _headers(provider: Provider, *, accept: str) -> Headers:
     found = {
         "content-type": "application/json",
         "accept": accept,
-        "accept-encoding": "identity",
         "user-agent": "tiergate",
     }
     if provider.api_key:

@@ -17,7 +17,7 @@ from gateway.wire.usage import Usage
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One HTTP request to an upstream: always POST, always JSON. `headers` are complete but for host and content-length."""
+    """One HTTP request to an upstream: always POST, always JSON. `path` is below the base URL; host and length are not ours."""
 
     path: str
     headers: tuple[tuple[bytes, bytes], ...]

@@ -48,7 +48,7 @@ class Case(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def cases(kind: str) -> list[object]:
-    found = []
+    found: list[object] = []
     for path in sorted(HERE.glob("*/*/case.json")):
         case = msgspec.json.decode(path.read_bytes(), type=Case)
         if case.kind == kind:

@@ -48,17 +48,14 @@ class TestCall:
             b'{"model": "up-internal",  ' + rest + b',"service_tier":"on_demand"}'
         )
 
-    def test_the_path_extends_the_base_url(self) -> None:
-        assert call().path == "/v1/chat/completions"
-        legacy = raw_call(b'{"model":"m","prompt":"x"}', provider(base_url="https://h/a/b"), endpoint=Endpoint.COMPLETIONS)
-        assert legacy.path == "/a/b/completions"
-        assert call(provider(base_url="https://h")).path == "/chat/completions"
+    def test_the_path_is_the_endpoints_below_the_base_url(self) -> None:
+        assert call().path == "/chat/completions"
+        assert raw_call(b'{"model":"m","prompt":"x"}', endpoint=Endpoint.COMPLETIONS).path == "/completions"
 
     def test_headers_are_ours_alone(self) -> None:
         assert dict(call().headers) == {
             b"content-type": b"application/json",
             b"accept": b"application/json",
-            b"accept-encoding": b"identity",
             b"user-agent": b"tiergate",
             b"authorization": b"Bearer sk-upstream",
         }
