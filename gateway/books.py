@@ -1,7 +1,7 @@
 """Closing the books on a request: the settlement is asked for until the store has it, then the record is projected.
 
-A store that is away for a while costs nothing but the wait: a lease that expires meanwhile is settled late, and only the difference is
-posted. Seconds.
+A store that is away for a while costs nothing but the wait: a lease that expires meanwhile is settled late, and only the
+difference is posted. Seconds.
 """
 
 import asyncio

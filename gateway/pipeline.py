@@ -16,6 +16,7 @@ from gateway.exchange import Books, Exchange, Hold, Reservation
 from gateway.policy import tiers, verdicts
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.deadlines import deadline
+from gateway.policy.keys import for_project
 from gateway.policy.record import Opened, Outcome, Record
 from gateway.tasks import Owned
 from gateway.walk import Job, Snapshot, Store, Walk
@@ -33,6 +34,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoint: Endpoint
     headers: Headers
+    query: bytes
     address: str | None
     check: Callable[[], None]
     """Raises the `GatewayError` of a head that is no clean request."""
@@ -83,7 +85,7 @@ class Corridor:
         visit.check()
         if self.draining:
             raise Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
-        key = self._authenticate(snapshot.catalogue, visit.headers, visit.address)
+        key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
         note_key(record, key)
         request = parse(visit.endpoint, await visit.body())
         note_request(record, request)

@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
+from urllib.parse import parse_qs
 
-from gateway.errors import IpNotAllowed, Unauthenticated
+from msgspec.structs import replace
+
+from gateway.errors import IpNotAllowed, ProjectNotAllowed, Unauthenticated
 from gateway.policy.catalogue import Key
 from gateway.policy.credentials import carrier, digest
 
@@ -33,6 +36,21 @@ def check_key(key: Key, address: str | None, now_unix_s: float) -> None:
         raise Unauthenticated("The API key has expired")
     if key.ips and not is_within(address, key.ips):
         raise IpNotAllowed("This API key may not be used from this address")
+
+
+def for_project(key: Key, query: bytes) -> Key:
+    """Return the key as it works for the project that the query's `ai_project_id` names, itself where there is none.
+
+    Raises `ProjectNotAllowed`, in the same words whether the project is unknown or not the key's.
+    """
+    if b"ai_project_id" not in query:
+        return key
+    asked = parse_qs(query.decode("latin-1")).get("ai_project_id", [""])[-1]
+    if not asked or asked == key.project:
+        return key
+    if asked not in (key.project_tiers if key.projects is None else key.projects):
+        raise ProjectNotAllowed("This API key may not be used for this project", param="ai_project_id")
+    return replace(key, project=asked)
 
 
 def is_within(address: str | None, networks: tuple[str, ...]) -> bool:

@@ -10,13 +10,14 @@ from math import log
 
 import msgspec
 
-from gateway.errors import EndClass, Failed, Fault, InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.errors import EndClass, Failed, Fault, ModelNotFound, UnsupportedParameter
 from gateway.policy.admission import Charge, Row
+from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges
 from gateway.policy.estimates import estimate, smallest_bucket_tokens
 from gateway.policy.tiers import Wish, served
-from gateway.wire.request import Endpoint, InferenceRequest
+from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -62,8 +63,10 @@ class Planner:
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
         """Return the plan; `dice` (64 random bits) spreads requests over equal deployments.
 
-        Raises `ModelNotFound`, `InvalidValue` and `UnsupportedParameter`: every model of the list is judged before any is tried.
+        Raises `ModelNotFound`, `InvalidValue`, `Unprocessable` and `UnsupportedParameter`: every model of the list is judged
+        before any is tried.
         """
+        check_key_bounds(key, request)
         chain = self._chain(key, request)
         fallback = self._catalogue.fallback
         tenant = Tenant(key, self._catalogue.orgs.get(key.org) or Org(name=key.org))
@@ -84,6 +87,7 @@ class Planner:
 
     def _chain(self, key: Key, request: InferenceRequest) -> list[tuple[str, Model]]:
         names: Sequence[str] = request.models if request.models is not None else (request.model or "",)
+        refuse_entries(request.models or (), self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
         for name in names:
             model = find_model(name, key, self._catalogue.names)
@@ -124,12 +128,6 @@ def can_serve(deployment: Deployment, key: Key, endpoint: Endpoint) -> bool:
     """Return whether the deployment serves this endpoint natively and the key may be sent there."""
     provider = deployment.provider
     return endpoint in provider.endpoints and any(p == "*" or fnmatchcase(provider.name, p) for p in key.providers)
-
-
-def check_model(model: Model, request: InferenceRequest) -> None:
-    """Refuse what this model cannot honour. Raises `InvalidValue` naming the model."""
-    if model.max_n is not None and request.n > model.max_n:
-        raise InvalidValue(f"The model '{model.name}' allows n up to {model.max_n}", param="n")
 
 
 def weighted_order(deployments: Sequence[Deployment], dice: int) -> list[Deployment]:

@@ -10,6 +10,7 @@ import msgspec
 from litestar import Litestar, MediaType, Request, Response, asgi, get
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.handlers import ASGIRouteHandler
+from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
 from gateway import errors
@@ -63,7 +64,7 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
         return ModelList([ModelCard(name) for name, model in catalogue.names.items() if may_use(key, model)])
 
     @get("/v1/models/{name:path}", sync_to_thread=False)
-    def show_model(request: Request[Any, Any, Any], name: str) -> ModelCard:
+    def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
         """Show one model; its id may hold slashes, raw or escaped."""
         catalogue, key = caller(request)
         asked = name.removeprefix("/")

@@ -85,6 +85,7 @@ class Inference:
         visit = Visit(
             endpoint=self._endpoint,
             headers=headers,
+            query=scope["query_string"],
             address=scope["client"][0] if scope["client"] else None,
             check=lambda: check_head(scope["method"], headers, floor),
             body=lambda: client.body(floor.caps.body_bytes, floor.watchers),

@@ -1,8 +1,9 @@
 import pytest
 
-from gateway.errors import InvalidRequest, IpNotAllowed, Unauthenticated
+from gateway.errors import InvalidRequest, IpNotAllowed, ProjectNotAllowed, Unauthenticated
+from gateway.policy.catalogue import Tier
 from gateway.policy.credentials import digest
-from gateway.policy.keys import check_key, enter
+from gateway.policy.keys import check_key, enter, for_project
 from tests.catalogues import key
 
 PEPPER, SECRET = b"pepper", "sk-a-secret-of-some-length"
@@ -45,3 +46,27 @@ def test_a_bound_key_enters_from_its_networks_alone(address: str | None, enters:
     else:
         with pytest.raises(IpNotAllowed):
             check_key(bound, address, 0.0)
+
+
+PROJECTS = {"search": Tier.PRIORITY, "support": Tier.DEFAULT}
+
+
+@pytest.mark.parametrize(
+    ("query", "project"),
+    [
+        (b"", "search"),
+        (b"ai_project_id=", "search"),
+        (b"ai_project_id=search", "search"),
+        (b"a=1&ai_project_id=support", "support"),
+    ],
+)
+def test_a_request_may_name_a_project_of_its_key(query: bytes, project: str) -> None:
+    assert for_project(key(project="search", project_tiers=PROJECTS), query).project == project
+
+
+@pytest.mark.parametrize("projects", [None, frozenset({"search"})])
+def test_an_unknown_project_and_another_ones_read_alike(projects: frozenset[str] | None) -> None:
+    with pytest.raises(ProjectNotAllowed, match="may not be used for this project"):
+        for_project(key(project_tiers=PROJECTS, projects=projects), b"ai_project_id=nope")
+    with pytest.raises(ProjectNotAllowed, match="may not be used for this project"):
+        for_project(key(project_tiers=PROJECTS, projects=frozenset({"search"})), b"ai_project_id=support")

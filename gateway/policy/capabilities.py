@@ -1,0 +1,63 @@
+"""What a key or a model cannot honour: refused by name before anything is tried, never silently left out. Pure."""
+
+from collections.abc import Callable, Mapping, Sized
+
+from gateway.errors import FieldError, InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.policy.catalogue import Capabilities, Key, Model
+from gateway.wire.request import Endpoint, InferenceRequest
+
+Needs = Callable[[InferenceRequest], str | None]
+"""Returns the field by which a request needs a capability, None where it does not."""
+
+
+def _filled(*names: str) -> Needs:
+    """Return what finds the first of these fields that asks for something: neither false nor empty."""
+    return lambda request: next((name for name in names if request.fields.get(name)), None)
+
+
+def _logprobs(request: InferenceRequest) -> str | None:
+    asked = request.fields.get("logprobs")
+    # On completions 0 asks for the sampled token's; on chat false asks for nothing.
+    wanted = asked is not None and (asked is True or request.endpoint is Endpoint.COMPLETIONS)
+    return "logprobs" if wanted else None
+
+
+def _regex(request: InferenceRequest) -> str | None:
+    asked = request.fields.get("response_format")
+    return "response_format" if isinstance(asked, dict) and asked.get("type") == "regex" else None
+
+
+NEEDS: Mapping[str, Needs] = {
+    "tools": _filled("tools", "functions"),
+    "vision": _filled("data"),
+    "logprobs": _logprobs,
+    "regex": _regex,
+    "suffix": _filled("suffix"),
+    "echo": _filled("echo"),
+}
+"""By the names of `Capabilities` that are yes or no."""
+
+
+def check_model(model: Model, request: InferenceRequest) -> None:
+    """Refuse what this model cannot honour. Raises `UnsupportedParameter` and `InvalidValue`, naming the field and the model."""
+    if model.max_n is not None and request.n > model.max_n:
+        raise InvalidValue(f"The model '{model.name}' allows n up to {model.max_n}", param="n")
+    missing = _missing(model.capabilities, request)
+    if missing is not None:
+        raise UnsupportedParameter(f"The model '{model.name}' does not support '{missing}'", param=missing)
+    stops = request.fields.get("stop")
+    if isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
+        raise InvalidValue(f"The model '{model.name}' takes up to {model.capabilities.stop} stop sequences", param="stop")
+
+
+def _missing(can: Capabilities, request: InferenceRequest) -> str | None:
+    needed = ((name, needs(request)) for name, needs in NEEDS.items() if not getattr(can, name))
+    return next((field for _, field in needed if field is not None), None)
+
+
+def check_key_bounds(key: Key, request: InferenceRequest) -> None:
+    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue` and `Unprocessable`."""
+    if key.max_n is not None and request.n > key.max_n:
+        raise InvalidValue(f"This key allows n up to {key.max_n}", param="n")
+    if request.prompts > key.max_prompts:
+        raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))

@@ -1,0 +1,105 @@
+"""A whole gateway in the test's own process: real Valkey, real SQLite, real sockets on loopback; only the process is shared."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from gateway.app import Gateway, Place
+from gateway.config import load
+from gateway.processes.server import Server
+from gateway.stores.database import Reader
+from gateway.stores.reports import Question, Reports
+from tests.valkey import Valkey
+
+SECRET = "sk-test-secret-of-the-only-key"
+HEADERS = {"authorization": f"Bearer {SECRET}"}
+
+
+class Running:
+    """A gateway that serves; `client` talks to it as the file's key would."""
+
+    def __init__(self, gateway: Gateway, url: str, database: str) -> None:
+        self.gateway = gateway
+        self.url = url
+        self.database = database
+        self.client = httpx.AsyncClient(base_url=url, headers=HEADERS, timeout=10, trust_env=False)
+
+    async def chat(self, **fields: Any) -> httpx.Response:
+        """Ask for a chat completion of the model `m`, with these fields."""
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **fields}
+        return await self.client.post("/v1/chat/completions", json={k: v for k, v in body.items() if v is not ...})
+
+    async def settled(self) -> None:
+        """Wait until every request has ended and is settled."""
+        await self.gateway._sweep.empty.wait()
+        while len(self.gateway._corridor.tasks):
+            await asyncio.sleep(0.005)
+
+    async def rows(self) -> list[Any]:
+        """Return the ledger's rows, newest first, once all is written."""
+        await self.settled()
+        while (await self.gateway._ledger._stream.backlog()).length:
+            await asyncio.sleep(0.02)
+        reader = Reader(self.database)
+        try:
+            return await Reports(reader).rows(Question())
+        finally:
+            await reader.close()
+
+    async def leases(self) -> int:
+        """Return how many leases the store holds."""
+        return int(await self.gateway._redis.zcard("tg:v1:{c0}:leases"))
+
+
+def config(upstreams: Mapping[str, str], models: Mapping[str, Any], **sections: Any) -> dict[str, Any]:
+    """Return a configuration: providers by name and base URL, models, one key `test` with every tier."""
+    providers = {
+        name: {
+            "dialect": "openai",
+            "base_url": f"{url}/v1",
+            "api_key": f"sk-up-{name}",
+            "allow_http": True,
+            "endpoints": ["chat", "completions"],
+        }
+        for name, url in upstreams.items()
+    }
+    return {
+        "providers": providers,
+        "models": dict(models),
+        "plans": {"all": {"tiers": ["priority", "default", "flex"], "models": ["*"], **sections.pop("plan", {})}},
+        "orgs": {"acme": {"plan": "all", **sections.pop("org", {})}},
+        "keys": [{"name": "test", "org": "acme", "secret": SECRET, **sections.pop("key", {})}],
+        "telemetry": {"level": "error"},
+        "shutdown": {"delay": "0s", "drain": "5s"},
+        **sections,
+    }
+
+
+@asynccontextmanager
+async def running(settings: Mapping[str, Any], valkey: Valkey, directory: Path) -> AsyncIterator[Running]:
+    """Run a gateway of this configuration until the block ends."""
+    database = f"sqlite:///{directory / 'ledger.db'}"
+    path = directory / "gateway.yaml"
+    path.write_bytes(msgspec.json.encode({**settings, "state_dir": str(directory), "database": {"url": database}}))
+    loaded = load(path, {})
+    place = Place(worker="w0", redis_url=valkey.url, state_dir=directory, pepper=b"test-pepper")
+    gateway = Gateway(loaded.config, place)
+    await gateway.start()
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = Server(gateway.api, drain_s=5.0)
+    await server.open(listener)
+    run = Running(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", database)
+    try:
+        yield run
+    finally:
+        await run.client.aclose()
+        server.leave()
+        await gateway.drain(5.0)
+        await server.close()
+        await gateway.stop()
