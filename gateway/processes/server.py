@@ -17,7 +17,7 @@ Asgi = Callable[..., Any]
 KEEP_ALIVE_S = 75
 """Longer than the 60 s after which common load balancers close an idle connection: whoever closes last meets no reset."""
 BACKLOG = 2048
-CLOSE_S = 5.0
+CLOSE_S = 2.0
 """How long connections may take to close once their answers are complete."""
 
 

@@ -7,11 +7,12 @@ port, Valkey. It serves no request itself and never loads the application. Times
 import asyncio
 import contextlib
 import os
+import pkgutil
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from socket import socket
 
@@ -27,10 +28,12 @@ from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
 from gateway.processes.pepper import kept_pepper
 from gateway.processes.server import Asgi, Server
-from gateway.processes.standin import build_ops
 from gateway.telemetry.logs import configure
 
 log = structlog.get_logger("gateway.supervisor")
+
+
+Operations = Callable[["Supervisor", Config], AbstractAsyncContextManager[Asgi]]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,10 +48,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor runs without knowing it: the module that a worker is, and the application of the operations port."""
+    """What the supervisor runs without loading it at start, by name: the module that a worker is, and the operations port."""
 
-    worker_module: str = "gateway.processes.worker"
-    build_ops: Callable[["Supervisor"], Asgi] = build_ops
+    worker: str = "gateway.processes.worker"
+    operations: str = "gateway.processes.operations:operations"
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +71,7 @@ class Supervisor:
         self._parts = parts or Parts()
         self._state_dir = Path(config.state_dir).resolve()
         self._departure = Departure(insistent=True)
-        self._fleet = Fleet(self._parts.worker_module, [])
+        self._fleet = Fleet(self._parts.worker, [])
         self._started = asyncio.Event()
         self._addresses = Addresses(api="", ops="")
 
@@ -98,12 +101,10 @@ class Supervisor:
             run_dir = stack.enter_context(run_directory())
             self._make_state_dir()
             redis_url = await self._redis(stack, run_dir)
-            ops_server = Server(self._parts.build_ops(self))
-            await ops_server.open(ops)
-            stack.push_async_callback(ops_server.close)
-            self._fleet = Fleet(self._parts.worker_module, self._assignments(api, run_dir, redis_url))
+            self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir, redis_url))
             stack.push_async_callback(self._fleet.kill)
             await self._fleet.start()
+            await self._open_operations(stack, ops)
             self._departure.be_patient()
             self._addresses = Addresses(api=address(api), ops=address(ops))
             self._started.set()
@@ -112,6 +113,12 @@ class Supervisor:
             whole = await self._leave(api)
         log.info("stopped", whole=whole)
         return 0 if whole else 1
+
+    async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
+        operations: Operations = pkgutil.resolve_name(self._parts.operations)
+        server = Server(await stack.enter_async_context(operations(self, self.config)))
+        await server.open(ops)
+        stack.push_async_callback(server.close)
 
     async def _leave(self, api: socket) -> bool:
         self.draining = True

@@ -4,22 +4,12 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from gateway.config import Config
 from gateway.embedded.child import Unavailable
 from gateway.processes.supervisor import Parts, Source, Supervisor
-
-
-def build_ops(supervisor: Supervisor) -> Any:
-    async def ops(scope: Any, receive: Any, send: Any) -> None:
-        body = msgspec.json.encode({"draining": supervisor.draining, "control_sockets": supervisor.control_sockets()})
-        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
-        await send({"type": "http.response.body", "body": body})
-
-    return ops
 
 
 def main() -> int:
@@ -32,7 +22,7 @@ def main() -> int:
         "shutdown": {"delay": float(delay_s), "drain": float(drain_s)},
     }
     config = msgspec.convert(document, Config)
-    parts = Parts(worker_module="tests.fakes.worker", build_ops=build_ops)
+    parts = Parts(worker="tests.fakes.worker", operations="tests.fakes.operations:operations")
     try:
         return asyncio.run(Supervisor(config, Source(path=Path("none"), environ=dict(os.environ)), parts).run())
     except Unavailable as error:
