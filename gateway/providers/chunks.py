@@ -52,12 +52,12 @@ class Chunk(msgspec.Struct):
     error: object = None
     id: object = UNSET
     service_tier: str | UnsetType | None = UNSET
-    object: str | None = None
+    kind: str | None = msgspec.field(name="object", default=None)
 
     @property
     def is_error(self) -> bool:
         """Return whether this is an error, or an answer that ends in one."""
-        if self.error or self.object == "error":
+        if self.error or self.kind == "error":
             return True
         return self.choices is not None and any(choice.finish_reason == "error" for choice in self.choices)
 

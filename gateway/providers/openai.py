@@ -78,10 +78,10 @@ class OpenAI:
         """Read a complete 2xx body."""
         try:
             members, found = split(body), decode_chunk(body)
+            if found.is_error or not found.choices:
+                return failure_inside(decode(body), upstream_model=edits.upstream_model)
         except (InvalidJson, Unprocessable, msgspec.DecodeError, RecursionError):
             return Failed(fault=Fault.BAD_ANSWER, status=200)
-        if found.is_error or not found.choices:
-            return failure_inside(decode(body), upstream_model=edits.upstream_model)
         tier = found.service_tier if isinstance(found.service_tier, str) else None
         echo = echo_of(tier, edits)
         edited = common_edits(edits, echo)

@@ -10,18 +10,17 @@ REDACTED = "[redacted]"
 
 SUFFIXES = "internal|local|localdomain|svc|lan|corp|com|net|org|io|ai|dev|cloud|app|co|example|test|invalid"
 
+# Messages may quote a client: every repetition is bounded, so that no text takes long.
 SECRETS = re.compile(
-    r"""(?ix)
-    \b[a-z][a-z0-9+.-]*://\S+                                # an address
-    | \b(?:bearer|basic)\s+\S+                               # a credential as headers carry it
-    | \b(?:sk|pk|rk|gsk|hf|xai|tg|org|proj|acct|req)[-_][\w*-]{6,}   # keys and account ids of the common makes
-    | \b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b                   # IPv4
-    | \[[0-9a-f:]*:[0-9a-f:]+\](?::\d+)?                     # IPv6, as addresses write it
-    | \b(?:[\w-]+\.)+(?:"""
-    + SUFFIXES
-    + r""")\b(?::\d+)?           # a host by its name
-    | \b(?:localhost|(?:[\w-]+\.)+[\w-]+):\d{2,5}\b          # a host by its port
-    | \b(?=[\w-]*\d)(?=[\w-]*[a-z])[\w-]{32,}\b              # whatever is long enough to be a secret
+    rf"""(?ix)
+    \b[a-z][a-z0-9+.-]{{0,15}}://\S+                                       # an address
+    | \b(?:bearer|basic)\s+\S+                                            # a credential as headers carry it
+    | \b(?:sk|pk|rk|gsk|hf|xai|tg|org|proj|acct|req)[-_][\w*-]{{6,}}       # keys and account ids of the common makes
+    | \b\d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?\b                           # IPv4
+    | \[[0-9a-f:]{{0,39}}:[0-9a-f:]{{1,39}}\](?::\d+)?                     # IPv6, as addresses write it
+    | \b(?:[\w-]{{1,63}}\.){{1,8}}(?:{SUFFIXES})\b(?::\d+)?               # a host by its name
+    | \b(?:localhost|(?:[\w-]{{1,63}}\.){{1,8}}[\w-]{{1,63}}):\d{{2,5}}\b  # a host by its port
+    | \b(?=[\w-]{{0,31}}\d)(?=[\w-]{{0,31}}[a-z])[\w-]{{32,}}             # whatever is long enough to be a secret
     """
 )
 
@@ -30,11 +29,11 @@ UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]+")
 
 def redacted(message: str, upstream_model: str) -> str:
     """Return `message` as it may be shown: one line, shortened, with what gives away redacted; "" for a page of HTML."""
-    text = UNPRINTABLE.sub(" ", message[: 8 * MOST_CHARACTERS]).strip()
-    if text.startswith("<"):
+    text = UNPRINTABLE.sub(" ", message[: 2 * MOST_CHARACTERS]).strip()
+    if text.startswith("<") or "<html" in text.lower():
         return ""
     for name in (upstream_model, upstream_model.rpartition("/")[2]):
         if name:
-            text = re.sub(re.escape(name), REDACTED, text, flags=re.IGNORECASE)
+            text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", REDACTED, text, flags=re.IGNORECASE)
     text = SECRETS.sub(REDACTED, text)
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"

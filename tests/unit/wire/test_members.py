@@ -36,13 +36,13 @@ def objects(draw: st.DrawFn) -> bytes:
     return draw(gaps) + b"{" + (b",".join(written) or draw(gaps)) + b"}" + draw(gaps)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(objects())
 def test_splicing_nothing_is_identity(body: bytes) -> None:
     assert splice(split(body), {}) == body
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(objects(), st.dictionaries(names, st.none() | json_values.map(msgspec.json.encode), max_size=4))
 def test_a_splice_does_what_the_same_edit_of_a_dict_does(body: bytes, edits: dict[str, bytes | None]) -> None:
     members = split(body)
@@ -56,7 +56,7 @@ def test_a_splice_does_what_the_same_edit_of_a_dict_does(body: bytes, edits: dic
     assert {item.name: item.value for item in found.items} == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(objects())
 def test_spans_say_where_values_stand(body: bytes) -> None:
     members = split(body)
@@ -66,7 +66,7 @@ def test_spans_say_where_values_stand(body: bytes) -> None:
     assert {item.name: msgspec.json.decode(item.value) for item in members.items} == msgspec.json.decode(body)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(objects(), st.integers(0, 4), st.data())
 def test_a_name_that_comes_twice_is_refused(body: bytes, place: int, data: st.DataObject) -> None:
     items = split(body).items

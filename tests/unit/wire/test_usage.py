@@ -50,7 +50,7 @@ def test_total() -> None:
 figures = st.integers() | st.floats() | st.none() | st.text(max_size=3)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     st.fixed_dictionaries(
         {},
