@@ -1,0 +1,114 @@
+"""The operations listener: is it alive, is it ready, what does it count, and the admin API. Runs beside the workers, not in one.
+
+It asks each worker on its private socket and serves no client's request.
+"""
+
+from importlib.metadata import version
+from typing import Protocol
+
+import msgspec
+from litestar import Litestar, Response, get
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from gateway.policy.catalogue import Secret
+from gateway.stores.reports import Reports
+from gateway.web.admin import admin_router
+from gateway.web.envelope import answer
+from gateway.web.join import Join
+from gateway.web.workers import Workers
+
+TEXT_FORMAT = "text/plain; version=0.0.4"
+
+
+class OpsView(Protocol):
+    """What this listener sees of the gateway."""
+
+    @property
+    def draining(self) -> bool:
+        """Say whether the gateway is on its way out."""
+        ...
+
+    def control_sockets(self) -> list[str]:
+        """Return where each worker answers, in the workers' order."""
+        ...
+
+
+class Status(msgspec.Struct, frozen=True):
+    """What one worker says of itself: it serves, and whether it does so without something that it should have."""
+
+    ready: bool = False
+    degraded: bool = False
+
+
+class WorkerState(msgspec.Struct, frozen=True):
+    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`."""
+
+    worker: int
+    state: str
+
+
+class Liveness(msgspec.Struct, frozen=True):
+    """That an answer came is the answer."""
+
+    status: str = "ok"
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """`ready` while some worker takes requests and the gateway is not leaving; `draining` and `not_ready` otherwise."""
+
+    status: str
+    workers: list[WorkerState]
+
+
+def build_ops(view: OpsView, reports: Reports, admin_token: Secret | None) -> Litestar:
+    """Return the application of the operations port."""
+    workers, pages = Workers(view.control_sockets), Join()
+
+    @get("/livez", summary="Is the event loop turning?", tags=["health"])
+    async def livez() -> Liveness:
+        """Answer."""
+        return Liveness()
+
+    @get("/readyz", summary="Would a request be served?", tags=["health"])
+    async def readyz() -> Response[Readiness]:
+        """Answer 200 when one would, else 503, and say how each worker is."""
+        readiness = readiness_of([status_of(page) for page in await workers.ask("/status")], draining=view.draining)
+        return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
+
+    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"])
+    async def metrics() -> Response[bytes]:
+        """Return every worker's metrics on one page."""
+        return Response(pages.join(await workers.ask("/metrics")), media_type=TEXT_FORMAT)
+
+    return Litestar(
+        route_handlers=[livez, readyz, metrics, admin_router(reports, admin_token)],
+        exception_handlers={Exception: answer},
+        openapi_config=OpenAPIConfig(
+            title="Tiergate operations", version=version("tiergate"), path="/openapi", render_plugins=[JsonRenderPlugin()]
+        ),
+        logging_config=None,
+    )
+
+
+def status_of(answered: bytes | None) -> Status | None:
+    """Return what a worker said of itself, None where it said nothing."""
+    return None if answered is None else msgspec.json.decode(answered, type=Status)
+
+
+def readiness_of(statuses: list[Status | None], *, draining: bool) -> Readiness:
+    """Return whether requests are served."""
+    states = [WorkerState(worker, state_of(status)) for worker, status in enumerate(statuses)]
+    if draining:
+        return Readiness("draining", states)
+    serves = any(status is not None and status.ready for status in statuses)
+    return Readiness("ready" if serves else "not_ready", states)
+
+
+def state_of(status: Status | None) -> str:
+    """Return one worker's state in a word."""
+    if status is None:
+        return "unreachable"
+    if status.degraded:
+        return "degraded"
+    return "ready" if status.ready else "not_ready"

@@ -1,0 +1,107 @@
+"""An operations port over two workers that answer on real sockets."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import httpx
+import pytest
+
+from gateway.policy.catalogue import Secret
+from gateway.processes.server import Server
+from gateway.stores.database import Reader, Writer
+from gateway.stores.events import decode
+from gateway.stores.reports import Reports
+from gateway.web.control import build_control
+from gateway.web.ops import build_ops
+from tests.integration.stores.ledger_world import fields
+
+
+class Worker:
+    """One worker as the supervisor sees it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ready = True
+        self.degraded = False
+        self.started = 1
+        self.requests = 0
+        self._server: Server | None = None
+
+    async def start(self) -> None:
+        self._server = Server(build_control(self.status, self.metrics), unix_path=self.path)
+        await self._server.open()
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.close()
+            self._server = None
+        self.path.unlink(missing_ok=True)
+
+    def status(self) -> dict[str, Any]:
+        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "inflight": 0}
+
+    async def metrics(self) -> bytes:
+        head = "# HELP tiergate_start_time_seconds Start.\n# TYPE tiergate_start_time_seconds gauge\n"
+        counter = "# HELP tiergate_requests_total Requests.\n# TYPE tiergate_requests_total counter\n"
+        return f"{head}tiergate_start_time_seconds {self.started}\n{counter}tiergate_requests_total {self.requests}\n".encode()
+
+
+class View:
+    """The supervisor as the operations port sees it."""
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self.draining = False
+        self.workers = workers
+
+    def control_sockets(self) -> list[str]:
+        return [str(worker.path) for worker in self.workers]
+
+
+@pytest.fixture
+def view(tmp_path_factory: pytest.TempPathFactory) -> View:
+    """A gateway whose workers are down."""
+    run_dir = tmp_path_factory.mktemp("run")
+    return View([Worker(run_dir / f"w{number}.sock") for number in range(2)])
+
+
+@pytest.fixture
+async def live(view: View) -> AsyncIterator[View]:
+    """The same with its workers up."""
+    for worker in view.workers:
+        await worker.start()
+    yield view
+    for worker in view.workers:
+        await worker.stop()
+
+
+@pytest.fixture
+async def reports(tmp_path: Path) -> AsyncIterator[Reports]:
+    url = f"sqlite:///{tmp_path}/tiergate.db"
+    writer, reader = Writer(url), Reader(url)
+    await writer.migrate()
+    await writer.write([decode({name.encode(): part for name, part in fields("close", n).items()}) for n in range(3)])
+    yield Reports(reader)
+    await reader.close()
+    await writer.close()
+
+
+Serve = Callable[[str], Awaitable[httpx.AsyncClient]]
+
+
+@pytest.fixture
+async def serve(view: View, reports: Reports) -> AsyncIterator[Serve]:
+    async with AsyncExitStack() as stack:
+
+        async def start(token: str) -> httpx.AsyncClient:
+            listener = socket()
+            listener.bind(("127.0.0.1", 0))
+            server = Server(build_ops(view, reports, Secret(token)))
+            await server.open(listener)
+            stack.push_async_callback(server.close)
+            client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False)
+            return await stack.enter_async_context(client)
+
+        yield start
