@@ -5,6 +5,7 @@ was suspended may believe in its lease a moment too long. Durations are seconds.
 """
 
 import time
+from secrets import token_hex
 
 from redis.asyncio import Redis
 
@@ -18,12 +19,12 @@ _RESIGN = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL'
 
 
 class Election:
-    """One candidate. `name` must be its own among all candidates."""
+    """One candidate. `name` is for people who look at the lease; what sets candidates apart is made here."""
 
     def __init__(self, redis: Redis, key: str, name: str, ttl_s: float) -> None:
         self._redis = redis
         self._key = key
-        self._name = name.encode()
+        self._name = f"{name}:{token_hex(8)}".encode()
         self._ttl_s = ttl_s
         self._elected = False
         self._ask_at_s = 0.0

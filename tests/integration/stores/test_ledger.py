@@ -95,7 +95,7 @@ async def test_of_two_candidates_one_consumes_and_the_other_takes_over(redis: Re
     leader = tasks.spawn(consumer(redis, writer, tally_a, name="a", ttl_s=0.5).run(), name="a")
     await add(redis, fields("close", 1))
     await tally_a.until(at_least(1))
-    follower = tasks.spawn(consumer(redis, writer, tally_b, name="b", ttl_s=0.5).run(), name="b")
+    follower = tasks.spawn(consumer(redis, writer, tally_b, name="a", ttl_s=0.5).run(), name="b")
     await add(redis, fields("close", 2))
     await tally_a.until(at_least(2))
     assert tally_b.stored_count == 0
