@@ -17,7 +17,7 @@ from gateway.wire.members import Members, splice, split
 from gateway.wire.request import Endpoint
 from gateway.wire.usage import Usage, read_usage
 
-COST_MEMBERS: Mapping[str, None] = dict.fromkeys(
+COST_MEMBERS: Mapping[str, bytes | None] = dict.fromkeys(
     ("cost", "cost_details", "estimated_cost", "total_cost", "cost_in_usd_ticks", "upstream_inference_cost")
 )
 """What providers say that an answer costs the gateway: none of the client's business."""
@@ -43,10 +43,14 @@ def common_edits(edits: Edits, echo: Echo | None) -> dict[str, bytes | None]:
 
 def shown_usage(raw: bytes, usage: Usage, edits: Edits, echo: Echo | None) -> bytes:
     """Return a usage object as the client gets it: without the upstream's costs, with ours where there is a price."""
-    edited: dict[str, bytes | None] = {**COST_MEMBERS}
+    cost = b""
     if edits.price is not None:
         multiplier = edits.multiplier if echo is None else echo.multiplier
-        edited["estimated_cost"] = encode(cost_nano_usd(usage, edits.price, multiplier) / NANO_USD)
+        cost = encode(cost_nano_usd(usage, edits.price, multiplier) / NANO_USD)
+    if b"cost" not in raw and b"\\" not in raw:
+        # Nothing to take out, so that there is no need to look where things stand: most answers of most providers.
+        return raw[:-1] + b',"estimated_cost":' + cost + b"}" if cost else raw
+    edited = {**COST_MEMBERS, "estimated_cost": cost or None}
     try:
         return splice(split(raw), edited)
     except InvalidJson:

@@ -59,6 +59,11 @@ class TestUsage:
         found = run(says("a"), ends(), twice, edits=SHOWN)
         assert found.chunks[-1]["usage"] == {"prompt_tokens": 1, "completion_tokens": 2}
 
+    def test_no_spelling_hides_a_cost(self) -> None:
+        spelled = event(b'{"id":"c1","model":"m","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"\\u0063ost":1}}')
+        found = run(says("a"), ends(), spelled, edits=SHOWN)
+        assert found.chunks[-1]["usage"] == {"prompt_tokens": 1, "completion_tokens": 2}
+
     def test_null_usage_is_no_usage(self) -> None:
         found = run(says("a", usage=None), says("b", usage=None), ends(usage=None), DONE, edits=SHOWN)
         assert (found.reader.usage, found.text) == (None, {0: "ab"})
