@@ -18,13 +18,17 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
 PATIENCE_S = 300.0
-"""How long a settlement is tried: well beyond a failover or a restart of the store, and bounded, since each one waits in memory."""
+"""How long a settlement is tried: well beyond a failover or a restart of the store, and bounded, for each waits in memory."""
 
 log = structlog.get_logger(__name__)
 
 
 class Observer(Protocol):
     """Who projects records."""
+
+    def begin(self, record: Record) -> None:
+        """Take a record whose request has begun; it is in flight until `observe`."""
+        ...
 
     def observe(self, record: Record) -> None:
         """Take a record that is complete."""
@@ -43,8 +47,12 @@ class Bookkeeper:
         """Return the monotonic clock."""
         return self._now_s()
 
+    def begin(self, record: Record) -> None:
+        """Count a request as in flight."""
+        self._observer.begin(record)
+
     def observe(self, record: Record) -> None:
-        """Project a record."""
+        """Project a record that is complete."""
         self._observer.observe(record)
 
     async def settle(self, settlement: Settle) -> int | None:

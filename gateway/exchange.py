@@ -57,8 +57,12 @@ class Books(Protocol):
         """Settle, however long the store takes; return its time in milliseconds, None when it never answered."""
         ...
 
+    def begin(self, record: Record) -> None:
+        """Take a record whose request has begun."""
+        ...
+
     def observe(self, record: Record) -> None:
-        """Project the record."""
+        """Project a record that is complete."""
         ...
 
     def now_s(self) -> float:

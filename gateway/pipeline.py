@@ -62,6 +62,7 @@ class Corridor:
 
     async def handle(self, visit: Visit) -> Exchange:
         """Return the committed answer. Raises `GatewayError` while nothing has been sent; whatever was held is let go of."""
+        self._books.begin(visit.record)
         reservation = Reservation(visit.record, self._books, self.tasks, self._store.leases.remove)
         with ExitStack() as held:
             held.callback(reservation.close)

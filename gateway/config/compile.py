@@ -21,7 +21,7 @@ _NANO_USD_PER_TOKEN = 1000
 def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     """Return the snapshot that this configuration means. `pepper` is what the digests of keys are made with."""
     priced = config.tiers.priced()
-    providers = {name: _provider(name, provider) for name, provider in config.providers.items()}
+    providers = {name: _provider(name, provider, config.limits.sse_event_bytes) for name, provider in config.providers.items()}
     models = {name: _model(name, model, providers, frozenset(priced)) for name, model in config.models.items()}
     return Catalogue(
         models=models,
@@ -36,7 +36,7 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     )
 
 
-def _provider(name: str, provider: Provider) -> catalogue.Provider:
+def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue.Provider:
     quirks = provider.quirks
     return catalogue.Provider(
         name=name,
@@ -54,6 +54,7 @@ def _provider(name: str, provider: Provider) -> catalogue.Provider:
         transport=provider.transport,
         ca_file=provider.ca_file,
         proxy=None if provider.proxy is None else provider.proxy.reveal(),
+        most_event_bytes=most_event_bytes,
     )
 
 

@@ -110,6 +110,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     transport: str = "http1"
     ca_file: str | None = None
     proxy: str | None = None
+    most_event_bytes: int = 4 * 1024 * 1024
+    """The largest event of a stream that is taken; beyond it the stream counts as broken."""
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):

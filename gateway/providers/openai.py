@@ -94,7 +94,7 @@ class OpenAI:
 
     def reader(self, edits: Edits) -> OpenAIStream:
         """Return a fresh reader for one stream."""
-        return OpenAIStream(edits)
+        return OpenAIStream(edits, self._provider.most_event_bytes)
 
     def not_a_stream(self, body: bytes) -> Failed:
         """Name what a 2xx means that should have been an event stream: an error in it by its code, anything else no answer."""
