@@ -28,11 +28,11 @@ async def test_five_thousand_events_survive_consumers_killed_in_mid_batch(redis:
     await add(redis, *events)
     tally, tasks = Tally(), Owned()
     for kill in range(5):
-        killed = tasks.spawn(consumer(redis, writer, tally, name="a").run(), name="consumer")
+        killed = tasks.spawn(consumer(redis, writer, tally, ttl_s=0.2).run(), name="consumer")
         await tally.until(at_least(500 * (kill + 1)))
         killed.cancel()
         await asyncio.wait([killed])
-    assert await consumer(redis, writer, tally, name="a").flush(20)
+    assert await consumer(redis, writer, tally).flush(20)
     assert await counts(reader) == {"ok": 1650, "abandoned": 50}
     (sums,) = await reader.fetch(
         select(func.sum(EVENTS.c.cost_nano_usd).label("cost"), func.sum(EVENTS.c.output_tokens).label("out"))
