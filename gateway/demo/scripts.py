@@ -29,7 +29,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 SCRIPTS = {
     "demo-fast": Script(),
     "demo-brief": Script(words=3, word_ms=0, first_ms=0),
-    "demo-slow": Script(first_ms=1_500, word_ms=150),
+    "demo-slow": Script(first_ms=800, word_ms=60),
     "demo-silent": Script(first_ms=60_000),
     "demo-busy": Script(status=429),
     "demo-500": Script(status=500),

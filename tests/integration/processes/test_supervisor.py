@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 from pathlib import Path
 
 import pytest
@@ -72,26 +71,6 @@ async def test_a_killed_valkey_comes_back_for_the_workers_that_know_its_address(
         running.signal(signal.SIGTERM)
         assert await running.exit_code() == 0
         assert running.journal[-1] == "w0 stopped valkey=up"
-
-
-async def test_a_taken_port_is_one_line_and_exit_69(place: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        refused = Running(place)
-        refused.port = taken.getsockname()[1]
-        process = await refused.spawn()
-        _, stderr = await process.communicate()
-    assert process.returncode == 69
-    assert stderr.decode() == f"cannot listen on 127.0.0.1:{refused.port} for api: address already in use\n"
-
-
-async def test_a_second_gateway_on_the_same_state_is_one_line_and_exit_69(place: Path) -> None:
-    async with Running(place) as running:
-        second = await Running(place).spawn()
-        _, stderr = await second.communicate()
-        assert second.returncode == 69
-        assert stderr.decode().startswith(f"another gateway runs on state_dir '{running.state_dir}'")
-        assert stderr.count(b"\n") == 1
-        assert b"w0" in await get("127.0.0.1", running.port, "/")
 
 
 async def test_a_killed_gateway_clears_up_and_can_be_started_again_at_once(place: Path) -> None:
