@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from gateway.admission.client import Admission, AdmissionUnavailable
-from gateway.policy.admission import Settle
+from gateway.policy.admission import Posted, Settle
 from gateway.policy.record import Record
 
 FIRST_PAUSE_S = 0.1
@@ -55,13 +55,13 @@ class Bookkeeper:
         """Project a record that is complete."""
         self._observer.observe(record)
 
-    async def settle(self, settlement: Settle) -> int | None:
-        """Settle, however long the store takes; return the store's time in milliseconds, None when patience ended."""
+    async def settle(self, settlement: Settle) -> Posted | None:
+        """Settle, however long the store takes; return None when patience ended."""
         give_up_s = self._now_s() + PATIENCE_S
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                return (await self._admission.settle(settlement)).now_ms
+                return await self._admission.settle(settlement)
             except AdmissionUnavailable:
                 if self._now_s() >= give_up_s:
                     log.exception("settlement_lost", request_id=settlement.id)

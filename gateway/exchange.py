@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.policy.admission import Estimate, Settle
+from gateway.policy.admission import Estimate, Posted, Settle
 from gateway.policy.catalogue import Price, Timeouts
 from gateway.policy.pricing import cost_nano_usd
 from gateway.policy.record import Closed, Opened, Record
@@ -53,8 +53,8 @@ class Bill(msgspec.Struct, frozen=True):
 class Books(Protocol):
     """Where a request's end goes: the store's settlement, then metrics and access line."""
 
-    async def settle(self, settlement: Settle) -> int | None:
-        """Settle, however long the store takes; return its time in milliseconds, None when it never answered."""
+    async def settle(self, settlement: Settle) -> Posted | None:
+        """Settle, however long the store takes; return None when it never answered."""
         ...
 
     def begin(self, record: Record) -> None:
@@ -143,7 +143,6 @@ class Reservation:
 
     async def _settle(self, opened: Opened) -> None:
         record = self.record
-        record.opened = self.hold is Hold.GRANTED
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
         record.cost_nano_usd = self._cost_nano_usd(record.usage)
         usage = record.usage
@@ -154,7 +153,10 @@ class Reservation:
             closed=encode(closed(record, opened)),
             certain=self.hold is Hold.GRANTED,
         )
-        record.settled_unix_ms = await self._books.settle(settlement)
+        posted = await self._books.settle(settlement)
+        # What a grant that was never heard of came to, only its end can tell.
+        record.opened = settlement.certain or (posted is not None and posted.first)
+        record.settled_unix_ms = None if posted is None else posted.now_ms
         self._books.observe(record)
 
     def _cost_nano_usd(self, usage: Usage) -> int | None:

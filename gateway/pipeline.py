@@ -26,6 +26,9 @@ from gateway.wire.request import Endpoint, InferenceRequest, parse
 REDIS_WAIT_MS = 1_000
 """When to come back while the admission store is away: its reconnection takes about as long."""
 
+CLIENT_CLOSED = 499
+"""The status in the log of a request whose client left; nginx's number, which dashboards know."""
+
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -74,8 +77,8 @@ class Corridor:
             except GatewayError as error:
                 raise note_error(reservation, error) from error.__cause__
             except CancelledError:
-                visit.record.outcome = Outcome.CANCELLED
                 if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN):
+                    note_departure(visit.record)
                     raise
                 raise note_error(reservation, cut_error(visit.watch)) from None
             held.pop_all()
@@ -126,6 +129,11 @@ def note_request(record: Record, request: InferenceRequest) -> None:
     record.model_requested = request.models[0] if request.models else request.model
     record.tier_requested = request.service_tier
     record.stream = request.stream
+
+
+def note_departure(record: Record) -> None:
+    """Write down that the client left before there was an answer; the status is for the log alone."""
+    record.outcome, record.status, record.error_code = Outcome.CANCELLED, CLIENT_CLOSED, "client_closed"
 
 
 def note_error(reservation: Reservation, error: GatewayError) -> GatewayError:

@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.admission.client import Admission
 from gateway.admission.heartbeat import Leases
-from gateway.errors import EndClass, Failed, Fault, GatewayError, Internal
+from gateway.errors import EndClass, Failed, Fault, GatewayError, LimiterUnavailable
 from gateway.exchange import Bill, Exchange, Hold, Reservation
 from gateway.policy import tiers, verdicts
 from gateway.policy.admission import Acquire, Granted, Refusal, Row, Spent, Switch, Verdict
@@ -24,6 +24,10 @@ from gateway.upstream.attempt import Committed, Way, attempt
 from gateway.upstream.transport import Transport
 from gateway.watch import Cut, Watch
 from gateway.wire.request import InferenceRequest
+
+
+LOST_WAIT_MS = 1_000
+"""When to come back to a store that has just restarted."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,7 +131,8 @@ class Walk:
     def _granted(self, verdict: Verdict) -> Candidate:
         """Return the candidate that was granted. Raises what the refusals amount to when none was."""
         if isinstance(verdict, Spent):
-            raise Internal("The request's reservation had ended before it began")
+            # The store has lost the lease, or has given it up as lapsed: it cannot say any more what is free.
+            raise LimiterUnavailable("The gateway lost track of this request's limits", retry_after_ms=LOST_WAIT_MS)
         record = self._job.reservation.record
         record.rate_headers = verdicts.rate_headers(verdict.levels)
         for refusal in verdict.refusals:
@@ -148,11 +153,18 @@ class Walk:
         self._ends.append(End(place, RATE_LIMIT if refusal.charge.tenant else EndClass.CAPACITY, sent=False))
         if refusal.wait_ms is not None and not refusal.charge.tenant:
             self._hints_ms.append(refusal.wait_ms)
-        target = self._job.plan.candidates[place].target
-        tried = self._job.reservation.record.attempts
-        provider = target.deployment.provider.name
-        if not (tried and tried[-1].model == target.model.name and tried[-1].provider == provider and not tried[-1].sent):
-            tried.append(Attempt(model=target.model.name, provider=provider, status=429, outcome="refused", sent=False))
+        candidates = self._job.plan.candidates
+        deployment = candidates[place].target.deployment
+        if any(candidates[later].target.deployment is deployment for later in self._offered[refusal.row + 1 :]):
+            return  # the same deployment comes again, over the limit: that one tells how it ended
+        noted = Attempt(
+            model=candidates[place].target.model.name,
+            provider=deployment.provider.name,
+            status=429,
+            outcome="refused",
+            sent=False,
+        )
+        self._job.reservation.record.attempts.append(noted)
 
     async def _attempt(self, candidate: Candidate) -> Committed | Failed:
         job = self._job
@@ -167,10 +179,16 @@ class Walk:
             outcome = await attempt(way, job.reservation.holder)
         except CancelledError:
             if job.watch.cut not in (Cut.FIRST_CONTENT, Cut.TOTAL):
+                self._note_attempt(candidate, (0, "cancelled"), started_s)
                 raise
             job.watch.resume()
             outcome = Failed(fault=Fault.TIMEOUT)
-        self._note_attempt(candidate, outcome, job.now_s() - started_s)
+        job.watch.arm((Cut.DEADLINE, job.due.commit_s))
+        if isinstance(outcome, Failed):
+            self._note_attempt(candidate, (outcome.status, outcome.fault), started_s)
+            job.reservation.give_up()
+        else:
+            self._note_attempt(candidate, (200, "ok"), started_s)
         return outcome
 
     def _prepare(self, candidate: Candidate) -> Way:
@@ -207,19 +225,16 @@ class Walk:
         transport = job.snapshot.transports[target.deployment.id]
         return Way(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream)
 
-    def _note_attempt(self, candidate: Candidate, outcome: Committed | Failed, took_s: float) -> None:
-        failed = isinstance(outcome, Failed)
+    def _note_attempt(self, candidate: Candidate, end: tuple[int, str], started_s: float) -> None:
         noted = Attempt(
             model=candidate.target.model.name,
             provider=candidate.target.deployment.provider.name,
-            status=outcome.status if isinstance(outcome, Failed) else 200,
-            outcome=outcome.fault if isinstance(outcome, Failed) else "ok",
+            status=end[0],
+            outcome=end[1],
             sent=True,
-            duration_ms=round(took_s * 1000),
+            duration_ms=round((self._job.now_s() - started_s) * 1000),
         )
         self._job.reservation.record.attempts.append(noted)
-        if failed:
-            self._job.reservation.give_up()
 
 
 def wants_running_usage(request: InferenceRequest) -> bool:
