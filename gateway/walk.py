@@ -25,7 +25,6 @@ from gateway.upstream.transport import Transport
 from gateway.watch import Cut, Watch
 from gateway.wire.request import InferenceRequest
 
-
 LOST_WAIT_MS = 1_000
 """When to come back to a store that has just restarted."""
 
