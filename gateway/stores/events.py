@@ -114,7 +114,7 @@ def decode(fields: Mapping[bytes, bytes]) -> Event:
         event = _READERS[fields[b"kind"]](fields[b"blob"])
     except KeyError as error:
         raise UndecodableError("unknown kind or missing field") from error
-    except (msgspec.MsgspecError, ValueError, IndexError) as error:
+    except (msgspec.MsgspecError, ValueError, IndexError, RecursionError) as error:
         raise UndecodableError(f"unreadable blob ({type(error).__name__})") from error
     if event.request_id.encode() != fields.get(b"id"):
         raise UndecodableError("the blob is about another request")

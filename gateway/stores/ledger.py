@@ -103,28 +103,31 @@ class Ledger:
         return empty
 
     async def _guarded(self, work: Awaitable[bool]) -> bool:
-        """Return what `work` returns, and False while a store is away; the log hears of changes only."""
+        """Return what `work` returns, and False while a store is away."""
         try:
-            result = await work
+            return await work
         except OUTAGE as error:
             self._failed(error)
             return False
-        if self._failing:
-            log.info("ledger_recovered", after=self._failing)
-            self._failing = None
-        return result
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, RedisError):
             # A lost reply may have handed us entries, and a store that restarted may have lost the group: begin anew.
             self._leading = False
             self._health.redis_failed("ledger")
-        if self._failing is None:
+        if self._failing is None:  # the log hears of changes only
             log.error("ledger_failing", error=type(error).__name__, held=len(self._held))
         self._failing = type(error).__name__
 
     async def _turn(self) -> bool:
         """Store one batch. Return whether there may be more at once."""
+        busy = await self._consume()
+        if self._failing is not None:
+            log.info("ledger_recovered", after=self._failing)
+            self._failing = None
+        return busy
+
+    async def _consume(self) -> bool:
         if not await self._lead():
             return False
         if not self._held:

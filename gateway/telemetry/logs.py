@@ -18,8 +18,8 @@ Event = MutableMapping[str, Any]
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-QUIET = ("httpx", "httpcore", "hpack", "aiosqlite", "uvicorn.access")
-"""Loggers that would write a line a request, with its URL."""
+QUIET = ("httpx", "httpcore", "hpack", "aiosqlite", "uvicorn")
+"""Loggers that would write a line for each request, statement or listener; their warnings are heard."""
 
 
 def configure(form: Format, level: str, out: BinaryIO) -> None:

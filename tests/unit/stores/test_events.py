@@ -96,6 +96,7 @@ def test_an_abandonment_holds_the_opening_as_lua_packs_strings(padding: int) -> 
         entry("abandoned", abandoned(pack(7))),
         entry("abandoned", abandoned(b"\xa1\xff")),
         entry("abandoned", abandoned(b"\xa0")),
+        entry("abandoned", abandoned(b"\x91" * 100_000)),
     ],
 )
 def test_what_is_no_event_is_named_without_its_content(fields: dict[bytes, bytes]) -> None:
