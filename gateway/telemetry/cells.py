@@ -140,7 +140,7 @@ class Cells:
         elif record.stream and record.ttft_s is not None:
             if record.outcome is Outcome.CANCELLED:
                 self.interruptions["client",] += 1
-            elif record.outcome is Outcome.INTERRUPTED:
+            else:
                 self.interruptions["drain" if record.error_code == "draining" else "upstream",] += 1
 
 

@@ -68,8 +68,9 @@ def test_a_stream_that_broke_has_a_side() -> None:
     cells.observe(record(outcome=Outcome.CANCELLED, ttft_s=None))
     cells.observe(record(outcome=Outcome.INTERRUPTED, error_code="stream_interrupted"))
     cells.observe(record(outcome=Outcome.INTERRUPTED, error_code="draining"))
+    cells.observe(record(outcome=Outcome.TIMEOUT, error_code="upstream_timeout"))
     cells.observe(record(outcome=Outcome.CANCELLED, stream=False))
-    assert dict(cells.interruptions) == {("client",): 1, ("upstream",): 1, ("drain",): 1}
+    assert dict(cells.interruptions) == {("client",): 1, ("upstream",): 2, ("drain",): 1}
 
 
 def test_a_request_is_in_flight_until_it_is_observed() -> None:
