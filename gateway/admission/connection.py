@@ -92,7 +92,9 @@ class Line(asyncio.Protocol):
         self.lost.set()
 
     def call(self, command: bytes) -> asyncio.Future[Reply]:
-        """Send one packed command with those of the same turn. The future fails with `AdmissionUnavailable`."""
+        """Send one packed command with those of the same turn. Raises AdmissionUnavailable, as the future may."""
+        if self.lost.is_set():
+            raise AdmissionUnavailable("the connection was lost")
         call = self._loop.create_future()
         self._calls.append((call, self._tick))
         if not self._outgoing:
@@ -144,6 +146,7 @@ class Connection:
         self._timeout_s = timeout_s
         self._line: Line | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
         self.fault: str | None = "not opened yet"
         """Why there is no connection now; None while there is one."""
 
@@ -161,7 +164,11 @@ class Connection:
         if self._line is not None:
             self._line.abort()
             await self._line.lost.wait()
-        self._line, self.fault = None, "closed"
+        self._drop("closed")
+
+    async def ready(self) -> None:
+        """Wait until there is a connection."""
+        await self._ready.wait()
 
     def call(self, command: bytes) -> asyncio.Future[Reply]:
         """Send one packed command. Raises AdmissionUnavailable at once where there is no connection."""
@@ -179,7 +186,7 @@ class Connection:
             else:
                 pause_s = FIRST_PAUSE_S
                 await self._line.lost.wait()
-                self._line, self.fault = None, "the connection was lost"
+                self._drop("the connection was lost")
 
     async def _connect(self) -> None:
         try:
@@ -196,6 +203,11 @@ class Connection:
             self.fault = str(error)
             return
         self._line, self.fault = line, None
+        self._ready.set()
+
+    def _drop(self, fault: str) -> None:
+        self._line, self.fault = None, fault
+        self._ready.clear()
 
     async def _dial(self) -> Line:
         endpoint = self._endpoint

@@ -1,0 +1,177 @@
+"""What the scripts owe the store: keys that live as long as they must, a ledger that can be read, and nothing else."""
+
+import msgspec
+import pytest
+
+from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, ledger_key
+from gateway.admission.connection import Connection
+from gateway.policy.admission import Dimension, Estimate, Granted, Posted, Refused, Spent
+from gateway.policy.catalogue import Limits
+from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE, place_of
+from gateway.policy.limits import MINUTE_MS
+from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, progress, row, settle, switch
+from tests.integration.admission.state import PREFIX, ask, ledger, pairs, stored
+
+LIMITS = key_charges(Limits(rpm=5, tpm=600, rpd=9, concurrency=2))
+CHARGES = {place_of(charge): charge for charge in LIMITS}
+
+
+async def test_a_refusal_leaves_no_trace(admission: Admission, connection: Connection) -> None:
+    verdict = await admission.acquire(acquire("mine", row(LIMITS, cost=estimate(600, 1))))
+    assert isinstance(verdict, Refused)
+    assert verdict.refusals[0].never
+    assert await ask(connection, "KEYS", "*") == []
+
+
+async def test_every_key_lies_in_the_cells_slot(admission: Admission, connection: Connection) -> None:
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    await admission.acquire(acquire("other", row(LIMITS)))
+    await admission.settle(settle("mine"))
+    assert {key.decode().startswith(PREFIX) for key in await ask(connection, "KEYS", "*")} == {True}
+    assert PREFIX == cell_prefix("tg", "c0") == "tg:v1:{c0}:"
+
+
+async def test_two_cells_know_nothing_of_each_other(admission: Admission, connection: Connection, clock: Clock) -> None:
+    elsewhere = Admission(connection, cell="c1", clock=clock)
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    verdict = await elsewhere.acquire(acquire("mine", row(LIMITS)))
+    assert isinstance(verdict, Granted)
+    assert verdict.levels[0].held == 1
+
+
+async def test_a_hash_never_expires_under_holds(admission: Admission, connection: Connection) -> None:
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    assert await ask(connection, "PTTL", PREFIX + "k:ci") == -1
+    await admission.acquire(acquire("other", row(LIMITS)))
+    await admission.settle(settle("mine"))
+    assert await ask(connection, "PTTL", PREFIX + "k:ci") == -1
+
+
+async def test_a_hash_at_rest_stays_until_it_is_drained(admission: Admission, connection: Connection, clock: Clock) -> None:
+    rates = key_charges(Limits(tpm=600))
+    await admission.acquire(acquire("mine", row(rates)))
+    await admission.settle(settle("mine", estimate(600, 1_200)))
+    assert await ask(connection, "PEXPIRETIME", PREFIX + "k:ci") == clock.now_ms + 3 * MINUTE_MS
+    await admission.acquire(acquire("next", row(rates, cost=estimate(0, 0))))
+    assert await ask(connection, "PTTL", PREFIX + "k:ci") == -1
+    await admission.settle(settle("next", capacity=True))
+    assert await ask(connection, "PEXPIRETIME", PREFIX + "k:ci") == clock.now_ms + 3 * MINUTE_MS
+
+
+async def test_a_short_limit_does_not_shorten_the_day(admission: Admission, connection: Connection, clock: Clock) -> None:
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    await admission.settle(settle("mine"))
+    slots = tuple(charge for charge in LIMITS if charge.dimension is Dimension.CONCURRENCY)
+    await admission.acquire(acquire("flex", row(slots)))
+    await admission.settle(settle("flex"))
+    midnight_ms = clock.now_ms + 60 * MINUTE_MS
+    assert await ask(connection, "PEXPIRETIME", PREFIX + "k:ci") == midnight_ms
+
+
+async def test_an_empty_hash_goes_at_once_by_the_stores_own_clock(connection: Connection) -> None:
+    admission = Admission(connection)
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    await admission.settle(settle("mine", capacity=True))
+    assert await ask(connection, "EXISTS", PREFIX + "k:ci") == 0
+
+
+async def test_the_clock_is_the_stores(connection: Connection) -> None:
+    seconds, _ = await ask(connection, "TIME")
+    verdict = await Admission(connection).acquire(acquire("mine", row(LIMITS)))
+    assert 0 <= verdict.now_ms - 1000 * int(seconds) < 5_000
+
+
+async def test_tombstones_stay_for_two_leases_and_an_hour(admission: Admission, connection: Connection, clock: Clock) -> None:
+    await admission.acquire(acquire("settled", row(LIMITS)))
+    await admission.settle(settle("settled"))
+    await admission.acquire(acquire("lapsed", row(LIMITS)))
+    clock.now_ms += TTL_MS
+    assert await admission.expire() == 1
+    assert 0 <= 2 * TTL_MS - await ask(connection, "PTTL", PREFIX + "done:settled") < 5_000
+    assert 0 <= LATE_MS - await ask(connection, "PTTL", PREFIX + "done:lapsed") < 5_000
+    assert isinstance(await admission.acquire(acquire("lapsed", row(LIMITS))), Spent)
+
+
+async def test_the_ledger_has_what_each_end_was_given(admission: Admission, connection: Connection, clock: Clock) -> None:
+    await admission.acquire(acquire("settled", row(LIMITS)))
+    await admission.settle(settle("settled"))
+    await admission.acquire(acquire("lapsed", row(LIMITS)))
+    await admission.progress([progress("lapsed", estimate(10, 5))])
+    clock.now_ms += TTL_MS
+    await admission.expire()
+    await admission.settle(settle("lapsed"))
+    kinds = ["open", "close", "open", "abandoned", "close"]
+    assert [kind for kind, _ in await ledger(connection)] == kinds
+    entries = [dict(pairs(flat)) for _, flat in await ask(connection, "XRANGE", ledger_key(), "-", "+")]
+    blobs = [entry[b"blob"] for entry in entries]
+    assert (blobs[0], blobs[1], blobs[4]) == (b"opened settled", b"closed settled", b"closed lapsed")
+    assert msgspec.msgpack.decode(blobs[3]) == ["opened lapsed", 1, 10, 5, 15]
+
+
+async def test_a_hold_that_the_store_lost_is_counted_and_is_no_credit(
+    admission: Admission, connection: Connection, clock: Clock
+) -> None:
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    await ask(connection, "DEL", PREFIX + "k:ci")
+    await admission.settle(settle("mine", estimate(10, 5)))
+    faults = dict(pairs(await ask(connection, "HGETALL", PREFIX + "faults")))
+    assert int(faults[b"negative_hold"]) > 0
+    state = await stored(connection, CHARGES, clock.now_ms)
+    assert {place[1]: figures for place, figures in state.buckets.items()} == {
+        "rpm": (MINUTE_MS, 0),
+        "tpm": (15 * MINUTE_MS, 0),
+        "rpd": (1, 0),
+    }
+
+
+@pytest.mark.parametrize("absurd", [10**18, 2**63, -1])
+async def test_absurd_figures_are_bounded(admission: Admission, connection: Connection, absurd: int, clock: Clock) -> None:
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    assert await admission.settle(settle("mine", Estimate(1, absurd, 5, absurd))) == Posted(clock.now_ms, first=True)
+    state = await stored(connection, CHARGES, clock.now_ms)
+    assert state.buckets.get(("k:ci", "tpm"), (0, 0))[0] == max(0, min(absurd, 2**31 - 1)) * MINUTE_MS
+
+
+async def test_the_largest_bucket_is_counted_to_the_unit(admission: Admission, connection: Connection, clock: Clock) -> None:
+    vast = key_charges(Limits(tpm=150_000_000_000))
+    await admission.acquire(acquire("mine", row(vast)))
+    for number in range(3):
+        await admission.acquire(acquire(f"{number}", row(vast)))
+        await admission.settle(settle(f"{number}", estimate(2**31 - 2, 0)))
+    state = await stored(connection, {place_of(charge): charge for charge in vast}, clock.now_ms)
+    assert state.buckets["k:ci", "tpm"] == (3 * (2**31 - 2) * MINUTE_MS, 30)
+
+
+async def test_forgotten_scripts_are_not_noticed(admission: Admission, connection: Connection) -> None:
+    await admission.acquire(acquire("mine", row(LIMITS)))
+    await ask(connection, "SCRIPT", "FLUSH")
+    assert isinstance(await admission.switch(switch("mine", row(LIMITS))), Granted)
+    await ask(connection, "SCRIPT", "FLUSH")
+    assert await admission.progress([progress("mine")]) == ()
+    await ask(connection, "SCRIPT", "FLUSH")
+    assert (await admission.settle(settle("mine"))).first
+    await ask(connection, "SCRIPT", "FLUSH")
+    assert await admission.expire() == 0
+
+
+async def test_a_thousand_leases_are_renewed_a_few_at_a_time(admission: Admission, connection: Connection) -> None:
+    await admission.acquire(acquire("mine", row()))
+    await admission.progress([progress("mine")])
+    await ask(connection, "CONFIG", "RESETSTAT")
+    reports = [progress("mine" if number == 2 * LEASES_AT_ONCE else f"gone-{number}") for number in range(2 * LEASES_AT_ONCE + 1)]
+    lost = await admission.progress(reports)
+    assert lost == tuple(f"gone-{number}" for number in range(2 * LEASES_AT_ONCE))
+    stats = (await ask(connection, "INFO", "commandstats")).decode()
+    assert "cmdstat_evalsha:calls=3," in stats
+
+
+async def test_an_expiry_ends_a_few_leases_at_a_time(admission: Admission, clock: Clock) -> None:
+    for number in range(REAPED_AT_ONCE + 3):
+        await admission.acquire(acquire(f"lease-{number}", row()))
+    clock.now_ms += TTL_MS
+    assert [await admission.expire() for _ in range(3)] == [REAPED_AT_ONCE, 3, 0]
+
+
+async def test_an_attempt_in_a_hundred_never_passes_the_slots(admission: Admission) -> None:
+    verdicts = [await admission.acquire(acquire(f"lease-{number}", row(LIMITS))) for number in range(100)]
+    assert sum(isinstance(verdict, Granted) for verdict in verdicts) == 2
