@@ -133,6 +133,8 @@ class Supervisor:
             self._state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise Unavailable(f"cannot make state_dir '{self._state_dir}': {error.strerror}") from None
+        if not os.access(self._state_dir, os.R_OK | os.W_OK | os.X_OK):
+            raise Unavailable(f"state_dir '{self._state_dir}' may not be written by this user")
 
     async def _redis(self, stack: AsyncExitStack, run_dir: Path) -> str:
         if not self.config.redis.embedded:

@@ -4,9 +4,11 @@ import os
 import sys
 
 from gateway.app import Gateway, Place
-from gateway.config import load
+from gateway.config import ConfigErrors, load
 from gateway.processes.assignment import Assignment
 from gateway.processes.life import main
+
+EXIT_CONFIG = 78
 
 
 def build(assignment: Assignment) -> Gateway:
@@ -20,5 +22,14 @@ def build(assignment: Assignment) -> Gateway:
     return Gateway(load(assignment.config_path, assignment.environ).config, place)
 
 
+def run() -> int:
+    """Live one worker's life. Return its exit code: 78 where the file has become unusable since the supervisor read it."""
+    try:
+        return main(build)
+    except ConfigErrors as errors:
+        sys.stderr.writelines(f"{line}\n" for line in errors.lines)
+        return EXIT_CONFIG
+
+
 if __name__ == "__main__":
-    sys.exit(main(build))
+    sys.exit(run())
