@@ -99,7 +99,7 @@ class Cells:
         cell.count += 1
         if record.ended_s is not None:
             cell.duration.add(record.ended_s - record.started_s)
-        if record.ttft_s is not None:
+        if record.stream and record.ttft_s is not None:
             cell.first_byte.add(record.ttft_s)
         cell.add(record.usage, record.cost_nano_usd or 0)
         attempts = record.attempts

@@ -19,6 +19,13 @@ def test_requests_alike_share_a_cell() -> None:
     assert (cell.duration.sum_s, sum(cell.duration.buckets)) == (1.0, 2)
 
 
+def test_only_streams_have_a_first_byte() -> None:
+    cells = Cells(LABELS)
+    cells.observe(record())
+    cells.observe(record(stream=False))
+    assert sorted(sum(cell.first_byte.buckets) for cell in cells.requests.values()) == [0, 1]
+
+
 def test_no_client_mints_a_label() -> None:
     cells = Cells(LABELS)
     for n in range(1000):
