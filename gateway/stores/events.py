@@ -6,6 +6,7 @@ one alone makes a row and a row is replaced whole, never patched. Does no IO.
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
@@ -80,26 +81,26 @@ def _unwrapped(raw: bytes) -> bytes:
     return raw[1:] if 0xA0 <= raw[0] <= 0xBF else raw[_HEADER_BYTES[raw[0]] :]
 
 
-def _opening(opened: Opened, rank: Rank) -> dict[str, object]:
-    return {**{name: getattr(opened, name) for name in Opened.__struct_fields__}, "rank": rank.value}
+def _opening(opened: Opened, rank: Rank) -> dict[str, Any]:
+    return msgspec.structs.asdict(opened) | {"rank": rank.value}
 
 
 def _from_open(blob: bytes) -> Event:
-    return msgspec.convert(_opening(_opened.decode(blob), Rank.OPEN), Event)
+    return Event(**_opening(_opened.decode(blob), Rank.OPEN))
 
 
 def _from_abandoned(blob: bytes) -> Event:
     found = _abandoned.decode(blob)
     fields = _opening(_opened.decode(_unwrapped(bytes(found.opened))), Rank.ABANDONED)
     figures = {"outcome": Outcome.ABANDONED.value, "input_tokens": found.input, "output_tokens": found.output, "estimated": True}
-    return msgspec.convert(fields | figures, Event)
+    return Event(**fields | figures)
 
 
 def _from_close(blob: bytes) -> Event:
     closed = _closed.decode(blob)
     Outcome(closed.outcome)
-    end = {name: getattr(closed, name) for name in Closed.__struct_fields__ if name not in ("opened", "attempts")}
-    return msgspec.convert(_opening(closed.opened, Rank.CLOSED) | end | {"tried": closed.attempts}, Event)
+    end = msgspec.structs.asdict(closed)
+    return Event(**_opening(end.pop("opened"), Rank.CLOSED), tried=end.pop("attempts"), **end)
 
 
 _READERS = {b"open": _from_open, b"abandoned": _from_abandoned, b"close": _from_close}
