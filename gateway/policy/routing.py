@@ -45,6 +45,8 @@ class End(msgspec.Struct, frozen=True):
     sent: bool
 
 
+EVERY_BIT = 2**64 - 1
+
 RATE_LIMIT = "rate_limit"
 """The class of a refusal by a limit of the caller's own; leads on only where the operator says so."""
 
@@ -53,62 +55,75 @@ REASONS: Mapping[str, str] = {"context_length_exceeded": "context_length", "cont
 """Refusals for the request's own sake that another model may not share, by their code: opt-in classes of `fallback.on`."""
 
 
+class Way(msgspec.Struct, frozen=True):
+    """What stays the same for every request of one key to one target: what is charged, and the smallest bucket of output."""
+
+    target: Target
+    charges: tuple[Charge, ...]
+    smallest_bucket_tokens: int | None
+
+
 class Planner:
-    """Plans requests against one snapshot of the catalogue; remembers the charges of keys and deployments that it has met."""
+    """Plans requests against one snapshot of the catalogue; remembers the ways of keys to models that it has met."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
-        self._charges: dict[tuple[str, str, Tier, bool], tuple[tuple[Charge, ...], int | None]] = {}
+        self._ways: dict[tuple[str, str, Endpoint, Wish], tuple[tuple[Way, ...], ...]] = {}
 
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
-        """Return the plan; `dice` (64 random bits) spreads requests over equal deployments.
+        """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
 
         Raises `ModelNotFound`, `InvalidValue`, `Unprocessable` and `UnsupportedParameter`: every model of the list is judged
         before any is tried.
         """
         check_key_bounds(key, request)
-        chain = self._chain(key, request)
-        fallback = self._catalogue.fallback
-        tenant = Tenant(key, self._catalogue.orgs.get(key.org) or Org(name=key.org))
         candidates: list[Candidate] = []
-        for stage, (shown, model) in enumerate(chain):
+        for stage, (shown, model) in enumerate(self._chain(key, request)):
             check_model(model, request)
-            serving = [d for d in model.deployments if can_serve(d, key, request.endpoint)]
-            if not serving:
-                raise UnsupportedParameter(f"The model '{shown}' does not serve {request.endpoint}", param="model")
-            tiers = served(wanted, model, key)
-            ordered = weighted_order(serving, dice)
-            for tier in tiers:
-                overflows = tier is not tiers[-1] or tier is Tier.OVER_LIMIT
-                for deployment in ordered:
-                    target = Target(model, deployment, tier)
-                    candidates.append(Candidate(stage, shown, target, self._row(tenant, target, request, overflows=overflows)))
+            for ways in self._ways_to(key, model, request.endpoint, wanted):
+                for way in weighted_order(ways, dice):
+                    estimated = estimate(request, model, way.smallest_bucket_tokens)
+                    row = Row(way.target.deployment.id, model.name, way.target.tier, way.charges, estimated)
+                    candidates.append(Candidate(stage, shown, way.target, row))
+        fallback = self._catalogue.fallback
         return Plan(tuple(candidates), fallback.on, fallback.max_attempts)
 
     def _chain(self, key: Key, request: InferenceRequest) -> list[tuple[str, Model]]:
-        names: Sequence[str] = request.models if request.models is not None else (request.model or "",)
-        refuse_entries(request.models or (), self._catalogue.names)
+        if request.models is None:
+            return self._servers_chain(key, request.model or "")
+        refuse_entries(request.models, self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
-        for name in names:
+        for name in request.models:
             model = find_model(name, key, self._catalogue.names)
             chain.setdefault(model.name, (name, model))
-        if request.models is None:
-            for name in next(iter(chain.values()))[1].fallbacks[: self._catalogue.fallback.max_models - 1]:
-                model = self._catalogue.names[name]
-                if may_use(key, model):
-                    chain.setdefault(model.name, (model.name, model))
         return list(chain.values())
 
-    def _row(self, tenant: Tenant, target: Target, request: InferenceRequest, *, overflows: bool) -> Row:
-        found = (tenant.key.id, target.deployment.id, target.tier, overflows)
-        cached = self._charges.get(found)
-        if cached is None:
-            terms = self._catalogue.tiers.get(target.tier) or TierTerms()
-            past = overflows or RATE_LIMIT in self._catalogue.fallback.on
-            charges = target_charges(tenant, target, terms, walks_past_rates=past)
-            cached = self._charges[found] = (charges, smallest_bucket_tokens(charges))
-        charges, smallest = cached
-        return Row(target.deployment.id, target.model.name, target.tier, charges, estimate(request, target.model, smallest))
+    def _servers_chain(self, key: Key, name: str) -> list[tuple[str, Model]]:
+        first = find_model(name, key, self._catalogue.names)
+        follow = (self._catalogue.models[other] for other in first.fallbacks if other != first.name)
+        allowed = [(model.name, model) for model in follow if may_use(key, model)]
+        return [(name, first), *allowed[: self._catalogue.fallback.max_models - 1]]
+
+    def _ways_to(self, key: Key, model: Model, endpoint: Endpoint, wanted: Wish) -> tuple[tuple[Way, ...], ...]:
+        """Return the ways to a model, one group for each tier in the order to try. Raises `UnsupportedParameter`."""
+        found = (key.id, model.name, endpoint, wanted)
+        known = self._ways.get(found)
+        if known is None:
+            serving = [d for d in model.deployments if can_serve(d, key, endpoint)]
+            if not serving:
+                raise UnsupportedParameter(f"The model '{model.name}' does not serve {endpoint}", param="model")
+            tiers = served(wanted, model, key)
+            overflows = Tier.OVER_LIMIT in tiers
+            known = tuple(tuple(self._way(key, Target(model, d, tier), overflows=overflows) for d in serving) for tier in tiers)
+            self._ways[found] = known
+        return known
+
+    def _way(self, key: Key, target: Target, *, overflows: bool) -> Way:
+        terms = self._catalogue.tiers.get(target.tier) or TierTerms()
+        tenant = Tenant(key, self._catalogue.orgs.get(key.org) or Org(name=key.org))
+        past = overflows or RATE_LIMIT in self._catalogue.fallback.on
+        charges = target_charges(tenant, target, terms, walks_past_rates=past)
+        return Way(target, charges, smallest_bucket_tokens(charges))
 
 
 def find_model(name: str, key: Key, names: Mapping[str, Model]) -> Model:
@@ -130,23 +145,23 @@ def can_serve(deployment: Deployment, key: Key, endpoint: Endpoint) -> bool:
     return endpoint in provider.endpoints and any(p == "*" or fnmatchcase(provider.name, p) for p in key.providers)
 
 
-def weighted_order(deployments: Sequence[Deployment], dice: int) -> list[Deployment]:
-    """Return the deployments in the order to try: by `order`, inside one by weighted chance.
+def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
+    """Return the ways in the order to try: by the deployments' `order`, inside one by weighted chance.
 
     Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis).
     """
-    if len(deployments) == 1:
-        return list(deployments)
+    if len(ways) == 1:
+        return ways
+    deployments = [way.target.deployment for way in ways]
     drawn = [(d.order, -log(_chance(dice, place)) / d.weight, place) for place, d in enumerate(deployments)]
-    return [deployments[place] for _, _, place in sorted(drawn)]
+    return [ways[place] for _, _, place in sorted(drawn)]
 
 
 def _chance(dice: int, place: int) -> float:
-    """Return a number in (0, 1] from the dice, another one for each place (a step of splitmix64)."""
-    mixed = (dice + (place + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-    return ((mixed ^ (mixed >> 31)) + 1) / 2**64
+    """Return a number in (0, 1] from the dice, another one for each place: the end of splitmix64, which spreads every bit."""
+    mixed = (dice + place * 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & EVERY_BIT
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & EVERY_BIT
+    return ((mixed ^ mixed >> 31) + 1) / 2**64
 
 
 def end_class(failed: Failed) -> str:
@@ -162,6 +177,8 @@ def remaining(plan: Plan, ends: Sequence[End]) -> tuple[int, ...]:
     A candidate that is offered and refused ends in `capacity`, so a stage behind untried candidates is within reach only if
     `capacity` leads on; one behind failed attempts only if each of their classes does.
     """
+    if not ends and EndClass.CAPACITY in plan.leads_on:
+        return tuple(range(len(plan.candidates)))
     if sum(end.sent for end in ends) >= plan.max_attempts or any(_stops(plan, end) for end in ends):
         return ()
     ended = {end.candidate: end.end_class for end in ends}

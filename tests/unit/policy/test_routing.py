@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import Failed, Fault, GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
-from gateway.policy.catalogue import Catalogue, Guards, Tier
-from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, remaining, weighted_order
+from gateway.policy.catalogue import Catalogue, Deployment, Guards, Tier
+from gateway.policy.charging import Target
+from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, Way, end_class, remaining, weighted_order
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import catalogue, deployment, key, model, provider, request
@@ -113,18 +114,29 @@ def test_a_provider_that_the_key_may_not_use_is_left_out() -> None:
     assert order(plan(request("A"), providers=("p2",))) == [("A/p2", "default")]
 
 
-@given(st.integers(0, 2**64 - 1))
+def ways(*deployments: Deployment) -> list[Way]:
+    return [Way(Target(model("m", each), each, Tier.DEFAULT), (), None) for each in deployments]
+
+
+@given(st.integers(0, 2**62 - 1))
 def test_the_order_is_the_operators_then_chance(dice: int) -> None:
-    deployments = [deployment("m", provider(f"p{n}"), order=n % 2) for n in range(4)]
-    ordered = weighted_order(deployments, dice)
-    assert sorted(d.id for d in ordered) == sorted(d.id for d in deployments)
+    given_ways = ways(*(deployment("m", provider(f"p{n}"), order=n % 2) for n in range(4)))
+    ordered = [way.target.deployment for way in weighted_order(given_ways, dice)]
+    assert sorted(d.id for d in ordered) == sorted(way.target.deployment.id for way in given_ways)
     assert [d.order for d in ordered] == [0, 0, 1, 1]
 
 
 def test_chance_follows_the_weights() -> None:
-    heavy, light = deployment("m", P1, weight=3), deployment("m", P2)
-    firsts = Counter(weighted_order([heavy, light], dice * 0x9E3779B97F4A7C15)[0].id for dice in range(4000))
+    given_ways = ways(deployment("m", P1, weight=3), deployment("m", P2))
+    chances = (weighted_order(given_ways, dice * 0x9E3779B97F4A7C15 & (2**62 - 1))[0] for dice in range(4000))
+    firsts = Counter(way.target.deployment.id for way in chances)
     assert 2850 < firsts["m/p1"] < 3150
+
+
+def test_a_way_is_found_once_and_walked_by_many() -> None:
+    planner = Planner(catalogue(A, B))
+    first, second = (planner.plan(key(), request("A"), DEFAULT, dice=n).candidates[0].row for n in (1, 2))
+    assert first.charges is second.charges
 
 
 CAPACITY, UNAVAILABLE, CLIENT = "capacity", "unavailable", "client"
