@@ -9,9 +9,10 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
+from msgspec.structs import astuple
 from sqlalchemy import URL, Connection, Select, event, make_url
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from gateway.stores.events import Event, Rank, merged
@@ -20,16 +21,27 @@ from gateway.tasks import Owned
 
 Answer = TypeVar("Answer")
 
+PLAIN = "ok"
+"""The end of an attempt that needs no row of its own where it was the only one: the request's row says it all."""
+
 BUSY_TIMEOUT_S = 3.0
 """How long a statement waits for another process's lock; well below the consumer's lease, which must outlive a full wait."""
 
+
+def _text(statement: Insert) -> str:
+    """Return a statement as the driver takes it: rendered once, since binding by name costs as much as the insert itself."""
+    return str(statement.compile(dialect=sqlite_dialect()))
+
+
 _incoming = insert(EVENTS)
-_UPSERT_EVENT = _incoming.on_conflict_do_update(
-    index_elements=[EVENTS.c.request_id],
-    set_={column.name: _incoming.excluded[column.name] for column in EVENTS.c if not column.primary_key},
-    where=_incoming.excluded.rank > EVENTS.c.rank,
+_UPSERT_EVENT = _text(
+    _incoming.on_conflict_do_update(
+        index_elements=[EVENTS.c.request_id],
+        set_={column.name: _incoming.excluded[column.name] for column in EVENTS.c if not column.primary_key},
+        where=_incoming.excluded.rank > EVENTS.c.rank,
+    )
 )
-_INSERT_ATTEMPT = insert(ATTEMPTS).on_conflict_do_nothing()
+_INSERT_ATTEMPT = _text(insert(ATTEMPTS).on_conflict_do_nothing())
 
 
 class MissingLedgerError(Exception):
@@ -112,9 +124,9 @@ class Writer:
     async def _write(self, best: Sequence[Event]) -> None:
         tried = [row for each in best if each.rank == Rank.CLOSED for row in _attempt_rows(each)]
         async with self._engine.begin() as connection:
-            await connection.execute(_UPSERT_EVENT, [_row(each) for each in best])
+            await connection.exec_driver_sql(_UPSERT_EVENT, [_row(each) for each in best])
             if tried:
-                await connection.execute(_INSERT_ATTEMPT, tried)
+                await connection.exec_driver_sql(_INSERT_ATTEMPT, tried)
 
     async def close(self) -> None:
         """Finish what is being written and close the connection."""
@@ -122,14 +134,15 @@ class Writer:
         await self._engine.dispose()
 
 
-def _row(each: Event) -> dict[str, object]:
-    row = msgspec.structs.asdict(each)
-    row["attempts"] = len(row.pop("tried"))
-    return row
+def _row(each: Event) -> tuple[object, ...]:
+    # The tables' columns stand in the order of the values' fields.
+    return (*astuple(each)[:-1], len(each.tried))
 
 
-def _attempt_rows(each: Event) -> list[dict[str, object]]:
-    return [{"request_id": each.request_id, "n": n} | msgspec.structs.asdict(a) for n, a in enumerate(each.tried, start=1)]
+def _attempt_rows(each: Event) -> list[tuple[object, ...]]:
+    if len(each.tried) == 1 and each.tried[0].outcome == PLAIN:
+        return []
+    return [(each.request_id, n, *astuple(attempt)) for n, attempt in enumerate(each.tried, start=1)]
 
 
 class Reader:

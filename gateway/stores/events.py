@@ -6,9 +6,9 @@ one alone makes a row and a row is replaced whole, never patched. Does no IO.
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.policy.record import Attempt, Closed, Opened, Outcome
 
@@ -81,29 +81,84 @@ def _unwrapped(raw: bytes) -> bytes:
     return raw[1:] if 0xA0 <= raw[0] <= 0xBF else raw[_HEADER_BYTES[raw[0]] :]
 
 
-def _opening(opened: Opened, rank: Rank) -> dict[str, Any]:
-    return msgspec.structs.asdict(opened) | {"rank": rank.value}
+# The constructors below name every field: this is most of the consumer's work, and unpacking a dict costs three times as much.
 
 
 def _from_open(blob: bytes) -> Event:
-    return Event(**_opening(_opened.decode(blob), Rank.OPEN))
+    return _opening(_opened.decode(blob), Rank.OPEN)
 
 
 def _from_abandoned(blob: bytes) -> Event:
     found = _abandoned.decode(blob)
-    fields = _opening(_opened.decode(_unwrapped(bytes(found.opened))), Rank.ABANDONED)
-    figures = {"outcome": Outcome.ABANDONED.value, "input_tokens": found.input, "output_tokens": found.output, "estimated": True}
-    return Event(**fields | figures)
+    opening = _opening(_opened.decode(_unwrapped(bytes(found.opened))), Rank.ABANDONED)
+    return replace(opening, outcome=ABANDONED, input_tokens=found.input, output_tokens=found.output, estimated=True)
+
+
+def _opening(opened: Opened, rank: Rank) -> Event:
+    return Event(
+        request_id=opened.request_id,
+        rank=rank.value,
+        started_unix_ms=opened.started_unix_ms,
+        key=opened.key,
+        key_id=opened.key_id,
+        org=opened.org,
+        project=opened.project,
+        route=opened.route,
+        stream=opened.stream,
+        client_request_id=opened.client_request_id,
+        model_requested=opened.model_requested,
+        tier_requested=opened.tier_requested,
+    )
 
 
 def _from_close(blob: bytes) -> Event:
     closed = _closed.decode(blob)
-    Outcome(closed.outcome)
-    end = msgspec.structs.asdict(closed)
-    return Event(**_opening(end.pop("opened"), Rank.CLOSED), tried=end.pop("attempts"), **end)
+    if closed.outcome not in ENDS:
+        raise ValueError("unknown outcome")
+    opened = closed.opened
+    return Event(
+        request_id=opened.request_id,
+        rank=CLOSED_RANK,
+        started_unix_ms=opened.started_unix_ms,
+        key=opened.key,
+        key_id=opened.key_id,
+        org=opened.org,
+        project=opened.project,
+        route=opened.route,
+        stream=opened.stream,
+        client_request_id=opened.client_request_id,
+        model_requested=opened.model_requested,
+        model_served=closed.model_served,
+        provider=closed.provider,
+        tier_requested=opened.tier_requested,
+        tier_served=closed.tier_served,
+        outcome=closed.outcome,
+        status=closed.status,
+        error_code=closed.error_code,
+        input_tokens=closed.input_tokens,
+        cached_tokens=closed.cached_tokens,
+        output_tokens=closed.output_tokens,
+        reasoning_tokens=closed.reasoning_tokens,
+        cost_nano_usd=closed.cost_nano_usd,
+        estimated=closed.estimated,
+        queued_ms=closed.queued_ms,
+        ttft_ms=closed.ttft_ms,
+        duration_ms=closed.duration_ms,
+        tried=closed.attempts,
+    )
 
+
+CLOSED_RANK = Rank.CLOSED.value
+ABANDONED = Outcome.ABANDONED.value
+ENDS = frozenset(outcome.value for outcome in Outcome)
 
 _READERS = {b"open": _from_open, b"abandoned": _from_abandoned, b"close": _from_close}
+_RANKS = {b"open": Rank.OPEN.value, b"abandoned": Rank.ABANDONED.value, b"close": Rank.CLOSED.value}
+
+
+def rank_of(fields: Mapping[bytes, bytes]) -> int:
+    """Return how much an entry of the stream knows, without reading it; what is no event at all comes first, to be found out."""
+    return _RANKS.get(fields.get(b"kind", b""), len(_RANKS))
 
 
 def decode(fields: Mapping[bytes, bytes]) -> Event:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
 from gateway.stores.database import Writer
 from gateway.stores.election import Election
-from gateway.stores.events import Event, UndecodableError, decode
+from gateway.stores.events import Event, UndecodableError, decode, rank_of
 from gateway.stores.stream import Entry, Stream
 
 BATCH = 500
@@ -164,12 +164,7 @@ class Ledger:
         return await self._stream.fresh(BATCH)
 
     async def _store(self) -> None:
-        events: dict[bytes, Event] = {}
-        for entry in list(self._held.values()):
-            try:
-                events[entry.id] = _event(entry)
-            except UndecodableError as error:
-                await self._bury(entry, str(error))
+        events = await self._read_best()
         try:
             await self._writer.write(list(events.values()))
         except UNSTORABLE:
@@ -178,6 +173,21 @@ class Ledger:
         await self._stream.done(list(self._held))
         self._health.stored(len(self._held))
         self._held = {}
+
+    async def _read_best(self) -> dict[bytes, Event]:
+        """Return, by entry, the event of each request that knows most; what it outranks need not be read."""
+        rivals: dict[bytes, list[Entry]] = {}
+        for entry in self._held.values():
+            rivals.setdefault(entry.fields.get(b"id", entry.id), []).append(entry)
+        best: dict[bytes, Event] = {}
+        for entries in rivals.values():
+            for entry in sorted(entries, key=lambda each: rank_of(each.fields), reverse=True):
+                try:
+                    best[entry.id] = _event(entry)
+                    break
+                except UndecodableError as error:
+                    await self._bury(entry, str(error))
+        return best
 
     async def _store_alone(self, entry: Entry, event: Event) -> None:
         try:

@@ -1,8 +1,8 @@
 """The ledger's tables, and how a database file comes to have them.
 
-`usage_event` has one narrow row a request, `usage_attempt` one row for each candidate that the request tried. Times are Unix
-milliseconds, money is nano-USD, durations are milliseconds; a null is a figure that nobody knows. No text of a prompt or an
-answer has a column.
+`usage_event` has one narrow row a request, `usage_attempt` one row for each candidate that it tried, unless the first answered.
+Times are Unix milliseconds, money is nano-USD, durations are milliseconds; a null is a figure that nobody knows. No text of a
+prompt or an answer has a column.
 """
 
 from sqlalchemy import BigInteger, Boolean, Column, Connection, ForeignKey, Index, MetaData, SmallInteger, Table, Text
@@ -30,7 +30,6 @@ EVENTS = Table(
     Column("outcome", Text),
     Column("status", SmallInteger),
     Column("error_code", Text),
-    Column("attempts", SmallInteger, nullable=False),
     Column("input_tokens", BigInteger, nullable=False),
     Column("cached_tokens", BigInteger, nullable=False),
     Column("output_tokens", BigInteger, nullable=False),
@@ -40,6 +39,7 @@ EVENTS = Table(
     Column("queued_ms", BigInteger, nullable=False),
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
+    Column("attempts", SmallInteger, nullable=False),
     Index("usage_event_started", "started_unix_ms"),
     sqlite_with_rowid=False,
 )

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Connection, StaticPool, create_engine
 
+from gateway.policy.record import Attempt
 from gateway.stores.events import Event
-from gateway.stores.schema import EVENTS, VERSION, SchemaVersionError, migrate, version_of
+from gateway.stores.schema import ATTEMPTS, EVENTS, VERSION, SchemaVersionError, migrate, version_of
 
 
 @pytest.fixture
@@ -32,3 +33,8 @@ def test_a_database_of_a_newer_release_is_refused(connection: Connection) -> Non
 
 def test_events_have_the_columns_of_the_table() -> None:
     assert {*Event.__struct_fields__, "attempts"} - {"tried"} == set(EVENTS.c.keys())
+
+
+def test_the_columns_stand_in_the_order_of_the_values_fields() -> None:
+    assert [column.name for column in EVENTS.c] == [*Event.__struct_fields__[:-1], "attempts"]
+    assert [column.name for column in ATTEMPTS.c] == ["request_id", "n", *Attempt.__struct_fields__]
