@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.demo.provider import Provider
 from gateway.demo.serving import Server
-from gateway.embedded.lifeline import Lifeline, die_with
+from gateway.embedded.lifeline import Lifeline
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,14 +17,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     key: str
     listener_fd: int
-    parent_pid: int
 
 
 def main() -> None:
     """Serve one provider until told to stop, or until the parent is gone."""
     lifeline = Lifeline()
     place = msgspec.json.decode(lifeline.assignment(), type=Place)
-    die_with(place.parent_pid)
     server = Server(Provider(place.name, key=place.key))
     lifeline.watch(server.leave)
     asyncio.run(serve(server, place.listener_fd))

@@ -1,7 +1,6 @@
 """The demo providers of the demo command: each a process of its own, restarted if it ends, gone when the command is."""
 
 import contextlib
-import os
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
@@ -20,7 +19,7 @@ async def children(listeners: Mapping[str, socket], key: str) -> AsyncIterator[N
     """Run a provider of each name on its listening socket; all of them take the same key."""
     async with contextlib.AsyncExitStack() as stack:
         for name, listener in listeners.items():
-            place = Place(name=name, key=key, listener_fd=listener.fileno(), parent_pid=os.getpid())
+            place = Place(name=name, key=key, listener_fd=listener.fileno())
             provider = Child(f"provider {name}", partial(_spawn, place))
             await provider.start()
             stack.push_async_callback(provider.stop, STOP_S)

@@ -1,7 +1,7 @@
 """A child's tie to its parent: the first line of stdin says what to do, and the end of stdin says that the parent is gone.
 
-The pipe works wherever a process may be killed without warning, and needs no signal to arrive. On Linux the kernel's parent
-death signal comes on top, because it also reaches a program that never reads its stdin. Times are seconds.
+The pipe works on every system, however the parent ends, and tells it apart from an order to leave. A program that does not read
+its stdin has the kernel's parent death signal instead, where there is one. Times are seconds.
 """
 
 import ctypes
@@ -32,9 +32,10 @@ def die_with(parent_pid: int) -> None:
 
 
 class Lifeline:
-    """The child's end of the pipe."""
+    """The child's end of the pipe; `severed` once the parent is gone."""
 
     def __init__(self, fd: int = 0, *, grace_s: float = ORPHAN_GRACE_S) -> None:
+        self.severed = False
         self._fd = fd
         self._grace_s = grace_s
 
@@ -53,6 +54,7 @@ class Lifeline:
     def _watch(self, orphaned: Callable[[], None]) -> None:
         while os.read(self._fd, 4096):
             pass
+        self.severed = True
         orphaned()
         time.sleep(self._grace_s)
         os._exit(EXIT_ORPHANED)

@@ -9,7 +9,6 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One worker's place. `api_fd` is the shared listening socket; `control_path` is where the supervisor reaches the worker."""
 
     name: str
-    supervisor_pid: int
     config_path: Path
     environ: dict[str, str]
     api_fd: int

@@ -11,8 +11,8 @@ from gateway.tasks import Owned
 class Departure:
     """The signals of one process and the life that they end.
 
-    A supervisor is `insistent`: whoever signals it twice means now. A worker is not: when its supervisor is killed, the kernel
-    and the pipe both tell it, in either order.
+    A supervisor is `insistent`: whoever signals it twice means now. A worker is not: a signal and the end of its supervisor say
+    the same thing, and whoever means now kills it.
     """
 
     def __init__(self, *, insistent: bool) -> None:

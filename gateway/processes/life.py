@@ -3,20 +3,23 @@
 import asyncio
 import contextlib
 import gc
-import os
 from collections.abc import Callable
 from socket import socket
 from typing import Protocol
 
 import uvloop
 
-from gateway.embedded.lifeline import Lifeline, die_with
+from gateway.embedded.lifeline import Lifeline
 from gateway.processes.assignment import Assignment, decode
 from gateway.processes.departure import Departure
 from gateway.processes.server import Asgi, Server
 
 GC_THRESHOLDS = (10_000, 20, 20)
 """A request makes few cycles and many objects: the default would collect several times a request."""
+
+
+ORPHAN_DRAIN_S = 1.0
+"""What requests under way get of the lifeline's grace when the supervisor is gone: enough to be told that it is over."""
 
 
 class Gateway(Protocol):
@@ -47,49 +50,55 @@ def main(build: Build) -> int:
     """Live one worker's life. Return its exit code."""
     lifeline = Lifeline()
     assignment = decode(lifeline.assignment())
-    die_with(assignment.supervisor_pid)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(live(assignment, build, lifeline))
+        return runner.run(Worker(assignment, lifeline).live(build))
 
 
-async def live(assignment: Assignment, build: Build, lifeline: Lifeline) -> int:
-    """Serve until a signal, or the supervisor's end, asks to leave."""
-    departure = Departure(insistent=False)
-    loop = asyncio.get_running_loop()
+class Worker:
+    """One life, from the assignment to the exit code."""
 
-    def orphaned() -> None:
-        loop.call_soon_threadsafe(departure.ask)
+    def __init__(self, assignment: Assignment, lifeline: Lifeline) -> None:
+        self._assignment = assignment
+        self._lifeline = lifeline
+        self._departure = Departure(insistent=False)
 
-    lifeline.watch(orphaned)
-    return await departure.watch(serve(assignment, build, departure))
+    async def live(self, build: Build) -> int:
+        """Serve until a signal, or the supervisor's end, asks to leave."""
+        loop = asyncio.get_running_loop()
 
+        def parent_gone() -> None:
+            loop.call_soon_threadsafe(self._departure.ask)
 
-async def serve(assignment: Assignment, build: Build, departure: Departure) -> int:
-    """Serve one gateway, then take it down in the order in which its parts need each other."""
-    gateway = build(assignment)
-    await gateway.start()
-    api = Server(gateway.api, drain_s=assignment.drain_s)
-    await api.open(socket(fileno=assignment.api_fd))
-    settle_memory()
-    departure.be_patient()
-    control = Server(gateway.control, unix_path=assignment.control_path)
-    await control.open()  # last: whoever gets an answer there knows that the worker serves
-    await departure.asked.wait()
-    api.leave()
-    await gateway.drain(assignment.drain_s)
-    await api.close()
-    await gateway.stop()
-    await control.close()
-    clear(assignment)
-    return 0
+        self._lifeline.watch(parent_gone)
+        return await self._departure.watch(self._serve(build))
 
+    async def _serve(self, build: Build) -> int:
+        """Serve one gateway, then take it down in the order in which its parts need each other."""
+        assignment = self._assignment
+        gateway = build(assignment)
+        await gateway.start()
+        api = Server(gateway.api, drain_s=assignment.drain_s)
+        await api.open(socket(fileno=assignment.api_fd))
+        settle_memory()
+        self._departure.be_patient()
+        control = Server(gateway.control, unix_path=assignment.control_path)
+        await control.open()  # last: whoever gets an answer there knows that the worker serves
+        await self._departure.asked.wait()
+        api.leave()
+        await gateway.drain(min(assignment.drain_s, ORPHAN_DRAIN_S) if self._lifeline.severed else assignment.drain_s)
+        await api.close()
+        await gateway.stop()
+        await control.close()
+        self._clear()
+        return 0
 
-def clear(assignment: Assignment) -> None:
-    """Remove what this worker has in the run directory, and the directory where no supervisor is left to do it."""
-    assignment.control_path.unlink(missing_ok=True)
-    if os.getppid() != assignment.supervisor_pid:
-        with contextlib.suppress(OSError):  # another orphan is still in it, and will be the last
-            assignment.control_path.parent.rmdir()
+    def _clear(self) -> None:
+        """Remove what this worker has in the run directory, and the directory where no supervisor is left to do it."""
+        socket_path = self._assignment.control_path
+        socket_path.unlink(missing_ok=True)
+        if self._lifeline.severed:
+            with contextlib.suppress(OSError):  # another orphan is still in it, and will be the last
+                socket_path.parent.rmdir()
 
 
 def settle_memory() -> None:

@@ -147,7 +147,6 @@ class Supervisor:
         return [
             Assignment(
                 name=f"w{number}",
-                supervisor_pid=os.getpid(),
                 config_path=self._source.path.resolve(),
                 environ=dict(self._source.environ),
                 api_fd=api.fileno(),

@@ -4,7 +4,6 @@ from gateway.processes.assignment import Assignment, decode, encode
 
 ASSIGNMENT = Assignment(
     name="w0",
-    supervisor_pid=1,
     config_path=Path("gateway.yaml"),
     environ={"KEY": "secret\nof two lines"},
     api_fd=5,
