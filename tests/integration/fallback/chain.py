@@ -24,6 +24,14 @@ def model(name: str, *providers: str, **fields: Any) -> dict[str, Any]:
     return {"deployments": deployments, "price": PRICE, **fields}
 
 
+def pair(name: str) -> dict[str, Any]:
+    """One model at two providers, the first of which is tried first."""
+    deployments = [
+        {"provider": provider, "model": f"up-{name}{place}", "order": place} for place, provider in enumerate(("p", "q"), 1)
+    ]
+    return {"deployments": deployments, "price": PRICE}
+
+
 def once(name: str) -> dict[str, Any]:
     """A key that may ask once a minute."""
     return {"name": name, "org": "acme", "secret": f"sk-test-secret-of-{name}", "limits": {"rpm": 1}, "over_limit": {"rpm": 60}}
@@ -38,7 +46,8 @@ def chain(**sections: Any) -> dict[str, Any]:
         "D": model("D"),
         "closed": model("closed", "nobody"),
         "half": model("half", "nobody", "p"),
+        "T": pair("T"),
         **sections.pop("models", {}),
     }
-    found = config({"p": "{upstream}", "nobody": closed_url()}, models, **sections)
+    found = config({"p": "{upstream}", "q": "{upstream}", "nobody": closed_url()}, models, **sections)
     return {**found, "keys": [*found["keys"], once("once"), once("overflow")]}

@@ -200,7 +200,7 @@ async def test_case_29_over_its_limit_auto_is_served_by_whoever_has_room(walk: S
     async with walk.filled("A"):
         response = await walk.ask(key=key, models=["A", "B"], service_tier="auto")
     assert (response.json()["model"], response.json()["service_tier"]) == ("B", "over-limit")
-    assert response.headers["x-ratelimit-over-limit"] == "yes"
+    assert (response.headers["x-gateway-attempts"], response.headers["x-ratelimit-over-limit"]) == ("A;429, B;200", "yes")
 
 
 async def test_case_31_a_stream_that_died_after_three_tokens_is_told_and_billed(walk: Scene) -> None:
