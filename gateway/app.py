@@ -108,6 +108,7 @@ class Gateway:
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = False
+        self._reached_store = False
         self.api: Litestar = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault)
         self.control = build_control(self.status, self._exposition.render)
 
@@ -121,11 +122,15 @@ class Gateway:
         self.ready = True
 
     def status(self) -> dict[str, Any]:
-        """Return what the supervisor asks: whether requests would be served, and what is missing."""
+        """Return what the supervisor asks: whether requests would be served, and what is missing.
+
+        A store that was lost makes a worker degraded, not unready: every replica would go at once, and none would be better.
+        """
         fault = self._connection.fault
+        self._reached_store = self._reached_store or fault is None
         return {
             "worker": self._place.worker,
-            "ready": self.ready and not self._corridor.draining and fault is None,
+            "ready": self.ready and self._reached_store and not self._corridor.draining,
             "degraded": fault is not None,
             "redis": "ok" if fault is None else "unavailable",
             "inflight": len(self._sweep),
