@@ -33,14 +33,12 @@ class Scene:
         return await self.run.client.post(path, json=body, headers=headers)
 
     @asynccontextmanager
-    async def filled(self, *models: str) -> AsyncIterator[None]:
-        """Hold one slot of each of these models for the length of the block."""
+    async def filled(self, *models: str, key: str = HOLDER["secret"]) -> AsyncIterator[None]:
+        """Hold one slot of each of these models for the length of the block, by requests of this key."""
         before = len(self.server.requests)
         body = {"messages": [{"role": "user", "content": "hold"}], "user": "holder"}
         holding = [
-            asyncio.create_task(
-                self.run.client.post("/v1/chat/completions", json={**body, "model": model}, headers=bearer(HOLDER["secret"]))
-            )
+            asyncio.create_task(self.run.client.post("/v1/chat/completions", json={**body, "model": model}, headers=bearer(key)))
             for model in models
         ]
         await self.server.until(lambda: len(self.server.requests) == before + len(models))
