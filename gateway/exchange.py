@@ -155,7 +155,7 @@ class Reservation:
         )
         posted = await self._books.settle(settlement)
         # What a grant that was never heard of came to, only its end can tell.
-        record.opened = settlement.certain or (posted is not None and posted.first)
+        record.opened = settlement.certain if posted is None else posted.opened
         record.settled_unix_ms = None if posted is None else posted.now_ms
         self._books.observe(record)
 

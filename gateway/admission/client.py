@@ -75,8 +75,8 @@ class Admission:
     async def settle(self, request: Settle) -> Posted:
         """End a lease and post what was used."""
         arguments = (int(request.capacity), encode_estimate(request.actual), request.closed, int(request.certain))
-        now_ms, first = await self._run(self._settle, self._lease_keys(request.id), arguments)
-        return Posted(now_ms, bool(first))
+        now_ms, opened = await self._run(self._settle, self._lease_keys(request.id), arguments)
+        return Posted(now_ms, bool(opened))
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
         """Renew leases and post what they have used. Return the ids of those that live no more."""

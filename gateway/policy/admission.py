@@ -184,10 +184,13 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Posted(msgspec.Struct, frozen=True):
-    """What an end did: `first` is False when the lease had ended before and nothing, or only a difference, was posted."""
+    """When an end came, and whether there is a lease that it ended: by this call, or before.
+
+    Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.
+    """
 
     now_ms: int
-    first: bool
+    opened: bool
 
 
 Verdict = Granted | Refused | Spent

@@ -67,11 +67,12 @@ class Lease(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """What stays of an ended lease until `until_ms`. `claims` is what expiry posted, None after a settlement."""
+    """What stays of an end until `until_ms`: what expiry posted (None: it was a settlement), and whether there was a lease."""
 
     until_ms: int
     ttl_ms: int = 0
     claims: dict[Place, Claim] | None = None
+    opened: bool = True
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -139,7 +140,7 @@ class Buckets:
         for claim in lease.claims.values():
             self._release(claim, now_ms)
         self._close(request.id, 2 * lease.ttl_ms, now_ms)
-        return Posted(now_ms, first=True)
+        return Posted(now_ms, opened=True)
 
     def progress(self, reports: Sequence[Progress], now_ms: int) -> tuple[str, ...]:
         """Renew leases and post what they have used. Return the ids of those that live no more."""
@@ -233,15 +234,16 @@ class Buckets:
     def _settle_late(self, request: Settle, now_ms: int) -> Posted:
         done = self._ended(request.id, now_ms)
         if done is not None and done.claims is None:
-            return Posted(now_ms, first=False)
+            return Posted(now_ms, done.opened)
         if done is not None and done.claims and not request.capacity:
             lease = Lease(request.id, done.ttl_ms, now_ms, claims=done.claims)
             self._post_used(lease, request.actual, now_ms)
-        if done is None and not request.certain:
-            self.done[request.id] = Done(now_ms + LATE_MS, 0)
-        else:
+        opened = done is not None or request.certain
+        if opened:
             self._close(request.id, LATE_MS if done is None else 2 * done.ttl_ms, now_ms)
-        return Posted(now_ms, first=False)
+        else:
+            self.done[request.id] = Done(now_ms + LATE_MS, opened=False)
+        return Posted(now_ms, opened)
 
     def _close(self, lease_id: str, keep_ms: int, now_ms: int) -> None:
         self.done[lease_id] = Done(now_ms + keep_ms)

@@ -45,8 +45,8 @@ def switch(lease_id: str, *rows: Row, capacity: bool = False) -> Switch:
     return Switch(lease_id, capacity, rows, TTL_MS)
 
 
-def settle(lease_id: str, actual: Estimate | None = None, *, capacity: bool = False) -> Settle:
-    return Settle(lease_id, capacity, actual or estimate(), b"closed " + lease_id.encode())
+def settle(lease_id: str, actual: Estimate | None = None, *, capacity: bool = False, certain: bool = True) -> Settle:
+    return Settle(lease_id, capacity, actual or estimate(), b"closed " + lease_id.encode(), certain)
 
 
 def progress(lease_id: str, so_far: Estimate | None = None) -> Progress:

@@ -89,7 +89,8 @@ class Program:
             case "again":
                 return self.asking(self.some_id())
             case "settle":
-                return settle(self.some_id(), self.figures(), capacity=self.random.random() < 0.2)
+                capacity, certain = self.random.random() < 0.2, self.random.random() < 0.8
+                return settle(self.some_id(), self.figures(), capacity=capacity, certain=certain)
             case "switch":
                 return switch(self.some_id(), *self.rows(), capacity=self.random.random() < 0.5)
             case "progress":

@@ -127,7 +127,7 @@ async def test_a_hold_that_the_store_lost_is_counted_and_is_no_credit(
 @pytest.mark.parametrize("absurd", [10**18, 2**63, -1])
 async def test_absurd_figures_are_bounded(admission: Admission, connection: Connection, absurd: int, clock: Clock) -> None:
     await admission.acquire(acquire("mine", row(LIMITS)))
-    assert await admission.settle(settle("mine", Estimate(1, absurd, 5, absurd))) == Posted(clock.now_ms, first=True)
+    assert await admission.settle(settle("mine", Estimate(1, absurd, 5, absurd))) == Posted(clock.now_ms, opened=True)
     state = await stored(connection, CHARGES, clock.now_ms)
     assert state.buckets.get(("k:ci", "tpm"), (0, 0))[0] == max(0, min(absurd, 2**31 - 1)) * MINUTE_MS
 
@@ -149,7 +149,7 @@ async def test_forgotten_scripts_are_not_noticed(admission: Admission, connectio
     await ask(connection, "SCRIPT", "FLUSH")
     assert await admission.progress([progress("mine")]) == ()
     await ask(connection, "SCRIPT", "FLUSH")
-    assert (await admission.settle(settle("mine"))).first
+    assert (await admission.settle(settle("mine"))).opened
     await ask(connection, "SCRIPT", "FLUSH")
     assert await admission.expire() == 0
 

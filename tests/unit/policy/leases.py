@@ -57,8 +57,8 @@ class Store:
     def switch(self, lease_id: str, *rows: Row, capacity: bool = False) -> Granted | Refused | Spent:
         return self.buckets.switch(Switch(lease_id, capacity, rows, TTL_MS), self.now_ms)
 
-    def settle(self, lease_id: str, actual: Estimate | None = None, *, capacity: bool = False) -> Posted:
-        return self.buckets.settle(Settle(lease_id, capacity, actual or figures(), b""), self.now_ms)
+    def settle(self, lease_id: str, actual: Estimate | None = None, *, capacity: bool = False, certain: bool = True) -> Posted:
+        return self.buckets.settle(Settle(lease_id, capacity, actual or figures(), b"", certain), self.now_ms)
 
     def progress(self, lease_id: str, so_far: Estimate) -> tuple[str, ...]:
         return self.buckets.progress([Progress(lease_id, so_far)], self.now_ms)

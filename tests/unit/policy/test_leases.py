@@ -108,7 +108,7 @@ def test_an_ended_lease_is_spent(store: Store) -> None:
 
 def test_an_end_posts_what_was_used_and_releases_the_rest(store: Store) -> None:
     store.acquire("mine", row(RPM, TPM, RPD, SLOTS, cost=figures(30, 30)))
-    assert store.settle("mine", figures(30, 5)) == Posted(NOW_MS, first=True)
+    assert store.settle("mine", figures(30, 5)) == Posted(NOW_MS, opened=True)
     assert store.level("k:ci", Dimension.RPM) == (1, 0)
     assert store.level("k:ci", Dimension.TPM) == (35, 0)
     assert store.level("k:ci", Dimension.RPD) == (1, 0)
@@ -131,15 +131,27 @@ def test_an_end_in_capacity_posts_nothing(store: Store) -> None:
 def test_a_second_end_writes_nothing(store: Store) -> None:
     store.acquire("mine", row(TPM))
     store.settle("mine", figures(5, 5))
-    assert store.settle("mine", figures(50, 50)) == Posted(NOW_MS, first=False)
+    assert store.settle("mine", figures(50, 50)) == Posted(NOW_MS, opened=True)
     assert store.level("k:ci", Dimension.TPM) == (10, 0)
     assert store.kinds() == ["open", "close"]
 
 
 def test_an_end_of_an_unknown_lease_still_reaches_the_ledger(store: Store) -> None:
-    assert store.settle("never") == Posted(NOW_MS, first=False)
-    assert store.settle("never") == Posted(NOW_MS, first=False)
+    assert store.settle("never") == Posted(NOW_MS, opened=True)
+    assert store.settle("never") == Posted(NOW_MS, opened=True)
     assert store.kinds() == ["close"]
+
+
+def test_an_uncertain_end_tells_whether_there_was_a_lease_however_often_it_is_reported(store: Store) -> None:
+    assert store.settle("never", certain=False) == store.settle("never", certain=False) == Posted(NOW_MS, opened=False)
+    assert store.acquire("never", row(RPM)) == Spent(NOW_MS)
+    store.acquire("mine", row(RPM))
+    assert store.settle("mine", certain=False) == store.settle("mine", certain=False) == Posted(NOW_MS, opened=True)
+    store.acquire("lapsed", row(SLOTS))
+    store.now_ms += TTL_MS
+    store.buckets.expire(store.now_ms)
+    assert store.settle("lapsed", certain=False) == Posted(store.now_ms, opened=True)
+    assert store.kinds() == ["open", "close", "open", "abandoned", "close"]
 
 
 def test_progress_moves_what_was_used_once(store: Store) -> None:
@@ -180,7 +192,7 @@ def test_a_late_end_posts_the_difference_and_closes_the_ledger(store: Store) -> 
     store.now_ms += TTL_MS
     store.buckets.expire(store.now_ms)
     before = store.level("k:ci", Dimension.RPM)
-    assert store.settle("mine", figures(30, 45)) == Posted(store.now_ms, first=False)
+    assert store.settle("mine", figures(30, 45)) == Posted(store.now_ms, opened=True)
     assert (store.level("k:ci", Dimension.TPM), store.level("k:ci", Dimension.RPM)) == ((40, 0), before)
     store.settle("mine", figures(30, 99))
     assert store.kinds() == ["open", "abandoned", "close"]
