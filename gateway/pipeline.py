@@ -6,7 +6,6 @@ made in `gateway.policy`; this room asks, acts and keeps the record.
 
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 
 import msgspec
 
@@ -67,22 +66,27 @@ class Corridor:
         """Return the committed answer. Raises `GatewayError` while nothing has been sent; whatever was held is let go of."""
         self._books.begin(visit.record)
         reservation = Reservation(visit.record, self._books, self.tasks, self._store.leases.remove)
-        with ExitStack() as held:
-            held.callback(reservation.close)
-            try:
-                exchange = await self._serve(visit, reservation)
-            except AdmissionUnavailable as lost:
-                error = LimiterUnavailable("The gateway cannot check limits at the moment", retry_after_ms=REDIS_WAIT_MS)
-                raise note_error(reservation, error) from lost
-            except GatewayError as error:
-                raise note_error(reservation, error) from error.__cause__
-            except CancelledError:
-                if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN):
-                    note_departure(visit.record)
-                    raise
-                raise note_error(reservation, cut_error(visit.watch)) from None
-            held.pop_all()
-            return exchange
+        try:
+            return await self._told(visit, reservation)
+        except BaseException:
+            reservation.close()
+            raise
+
+    async def _told(self, visit: Visit, reservation: Reservation) -> Exchange:
+        """Serve, and write down how a request ended that nothing was served for."""
+        try:
+            return await self._serve(visit, reservation)
+        except AdmissionUnavailable as lost:
+            error = LimiterUnavailable("The gateway cannot check limits at the moment", retry_after_ms=REDIS_WAIT_MS)
+            raise note_error(reservation, error) from lost
+        except GatewayError as error:
+            note_error(reservation, error)
+            raise
+        except CancelledError:
+            if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN):
+                note_departure(visit.record)
+                raise
+            raise note_error(reservation, cut_error(visit.watch)) from None
 
     async def _serve(self, visit: Visit, reservation: Reservation) -> Exchange:
         record, snapshot = visit.record, self.snapshot

@@ -26,5 +26,7 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
 
 def latin1(text: str) -> bytes:
     """Return text as a header carries it; what does not fit, control characters included, becomes a question mark."""
+    if text.isascii() and text.isprintable():
+        return text.encode()
     printable = "".join(character if character >= " " and character != "\x7f" else "?" for character in text)
     return printable.encode("latin-1", "replace")

@@ -19,7 +19,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.policy.admission import Dimension, Level, Refusal, Row, Unit
+from gateway.policy.admission import Dimension, Kind, Level, Refusal, Row, Unit
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Outcome
 
@@ -107,15 +107,21 @@ def outcome(error: GatewayError) -> Outcome:
 
 def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     """Return OpenAI's six rate headers for the tightest of the caller's own limits; a kind without a limit has none."""
-    found: list[tuple[bytes, bytes]] = []
-    for kind, dimensions in ((b"requests", (Dimension.RPM,)), (b"tokens", (Dimension.TPM, Dimension.TPM_IN, Dimension.TPM_OUT))):
-        own = [level for level in levels if level.charge.tenant and level.charge.dimension in dimensions]
-        if not own:
+    requests = tokens = None
+    for level in levels:
+        charge = level.charge
+        if not charge.tenant or charge.kind is not Kind.RATE:
             continue
-        tightest = min(own, key=remaining_units)
-        found.append((b"x-ratelimit-limit-" + kind, b"%d" % tightest.charge.limit))
-        found.append((b"x-ratelimit-remaining-" + kind, b"%d" % remaining_units(tightest)))
-        found.append((b"x-ratelimit-reset-" + kind, duration(tightest.reset_ms)))
+        if charge.unit is Unit.REQUEST:
+            requests = level if requests is None else min(requests, level, key=remaining_units)
+        else:
+            tokens = level if tokens is None else min(tokens, level, key=remaining_units)
+    found: list[tuple[bytes, bytes]] = []
+    for kind, tightest in ((b"requests", requests), (b"tokens", tokens)):
+        if tightest is not None:
+            found.append((b"x-ratelimit-limit-" + kind, b"%d" % tightest.charge.limit))
+            found.append((b"x-ratelimit-remaining-" + kind, b"%d" % remaining_units(tightest)))
+            found.append((b"x-ratelimit-reset-" + kind, duration(tightest.reset_ms)))
     return found
 
 

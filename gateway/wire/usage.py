@@ -1,7 +1,5 @@
 """The tokens of one answer, and how they are read from a `usage` object. Pure."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 MOST_TOKENS = 1_000_000_000
@@ -51,7 +49,7 @@ def read_usage(stated: object) -> Usage | None:
 
 
 def _tokens(stated: object, name: str) -> int | None:
-    figure = stated.get(name) if isinstance(stated, Mapping) else None
-    if isinstance(figure, bool) or not isinstance(figure, int | float) or not 0 <= figure <= MOST_TOKENS:
+    figure = stated.get(name) if isinstance(stated, dict) else None
+    if type(figure) is not int and type(figure) is not float:
         return None
-    return int(figure)
+    return int(figure) if 0 <= figure <= MOST_TOKENS else None
