@@ -13,7 +13,7 @@ from gateway.admission.client import Admission
 from gateway.admission.heartbeat import Leases
 from gateway.errors import EndClass, Failed, Fault, GatewayError, LimiterUnavailable
 from gateway.exchange import Bill, Exchange, Hold, Reservation
-from gateway.policy import tiers, verdicts
+from gateway.policy import verdicts
 from gateway.policy.admission import Acquire, Granted, Refusal, Row, Spent, Switch, Verdict
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
@@ -194,15 +194,14 @@ class Walk:
         """Return the way to the candidate's upstream; from here on the record names the candidate."""
         job, target = self._job, candidate.target
         provider = target.deployment.provider
-        terms = job.snapshot.catalogue.tiers
         dialect = job.snapshot.dialects[provider.name]
         last = job.plan.candidates[self._offered[-1]] is candidate
         call = dialect.call(job.request, target.deployment, target.tier, last=last)
         bill = Bill(
             price=target.model.price,
-            multiplier=tiers.multiplier(target.tier, terms),
+            multiplier=candidate.way.multiplier,
             prompt_tokens=candidate.row.estimate.input,
-            echoes=tiers.echoes(target.tier, provider.tiers, terms),
+            echoes=candidate.way.echoes,
         )
         edits = Edits(
             endpoint=job.request.endpoint,

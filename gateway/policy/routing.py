@@ -16,8 +16,21 @@ from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges
 from gateway.policy.estimates import estimate, smallest_bucket_tokens
-from gateway.policy.tiers import Wish, served
+from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
+
+
+class Way(msgspec.Struct, frozen=True):
+    """What stays the same for every request of one key to one target: the charges, and what an answer is billed at.
+
+    `smallest_bucket_tokens` is the tightest bucket of output; `echoes` what the provider's own word for the tier changes.
+    """
+
+    target: Target
+    charges: tuple[Charge, ...]
+    smallest_bucket_tokens: int | None
+    multiplier: float = 1.0
+    echoes: Mapping[str, Echo] = {}
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -25,8 +38,13 @@ class Candidate(msgspec.Struct, frozen=True):
 
     stage: int
     shown: str
-    target: Target
+    way: Way
     row: Row
+
+    @property
+    def target(self) -> Target:
+        """Return where the request would go."""
+        return self.way.target
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -55,14 +73,6 @@ REASONS: Mapping[str, str] = {"context_length_exceeded": "context_length", "cont
 """Refusals for the request's own sake that another model may not share, by their code: opt-in classes of `fallback.on`."""
 
 
-class Way(msgspec.Struct, frozen=True):
-    """What stays the same for every request of one key to one target: what is charged, and the smallest bucket of output."""
-
-    target: Target
-    charges: tuple[Charge, ...]
-    smallest_bucket_tokens: int | None
-
-
 class Planner:
     """Plans requests against one snapshot of the catalogue; remembers the ways of keys to models that it has met."""
 
@@ -84,7 +94,7 @@ class Planner:
                 for way in weighted_order(ways, dice):
                     estimated = estimate(request, model, way.smallest_bucket_tokens)
                     row = Row(way.target.deployment.id, model.name, way.target.tier, way.charges, estimated)
-                    candidates.append(Candidate(stage, shown, way.target, row))
+                    candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
         return Plan(tuple(candidates), fallback.on, fallback.max_attempts)
 
@@ -123,7 +133,9 @@ class Planner:
         tenant = Tenant(key, self._catalogue.orgs.get(key.org) or Org(name=key.org))
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
-        return Way(target, charges, smallest_bucket_tokens(charges))
+        billed = self._catalogue.tiers
+        echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
+        return Way(target, charges, smallest_bucket_tokens(charges), multiplier(target.tier, billed), echoed)
 
 
 def find_model(name: str, key: Key, names: Mapping[str, Model]) -> Model:
