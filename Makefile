@@ -5,10 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
+ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit lock
+.PHONY: help setup run check fix test test-all unit conformance lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,9 @@ unit: $(VENV)/.dev ## The unit tests alone
 
 test: $(VENV)/.dev ## All tests that a fresh machine can run
 	$(BIN)/pytest -q -n 2 --dist loadfile
+
+conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
+	$(BIN)/python -m tests.conformance --rows $(ROWS)
 
 lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build -o requirements.lock
