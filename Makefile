@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
+export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
 .PHONY: help setup run check fix test test-all unit conformance lock
@@ -23,6 +24,7 @@ $(UV):
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(UV)
 	$(UV) pip install --quiet --require-hashes -r requirements.lock
 	$(UV) pip install --quiet --no-deps --no-build-isolation -e .
+	$(BIN)/python -m compileall -q gateway
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
