@@ -24,9 +24,6 @@ HEAD_LIMIT_BYTES = 64 * 1024
 JOIN_LIMIT_BYTES = 64 * 1024
 """A body up to this size is copied behind its head, so that both leave in one write."""
 
-PROBE_AFTER_S = 1.0
-"""A connection that rested longer is asked for an end that the loop has not seen yet before it is used."""
-
 
 class Home(Protocol):
     """Where a connection belongs."""
@@ -43,11 +40,6 @@ class Home(Protocol):
 class Connection(asyncio.Protocol):
     """One connection. It is idle, or carries one exchange, or is closed for good."""
 
-    __slots__ = (
-        "_arrived", "_bodiless_bytes", "_complete", "_exchange", "_home", "_keep_alive", "_parser", "_paused", "_transport",
-        "_write_deadline_s", "_write_s", "closed", "rested_since_s", "used",
-    )  # fmt: skip
-
     def __init__(self, home: Home, write_s: float) -> None:
         self.closed = False
         self.used = False
@@ -56,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._write_s = write_s
         self._write_deadline_s = math.inf
         self._transport: asyncio.Transport
+        self._probe = select.poll()
         self._parser = httptools.HttpResponseParser(self)
         self._exchange: Exchange | None = None
         self._arrived: list[bytes] = []
@@ -77,15 +70,12 @@ class Connection(asyncio.Protocol):
             self._transport.write(body)
         return exchange
 
-    def is_stale(self, now_s: float) -> bool:
-        """Say whether an idle connection has ended, or holds bytes that nobody asked for."""
-        if self.closed or self._transport.is_closing():
-            return True
-        if now_s - self.rested_since_s < PROBE_AFTER_S:
-            return False
-        probe = select.poll()
-        probe.register(self._transport.get_extra_info("socket").fileno(), select.POLLIN)
-        return bool(probe.poll(0))
+    def is_stale(self) -> bool:
+        """Say whether an idle connection has ended or holds bytes that nobody asked for, seen by the loop or not.
+
+        On one that was never used the bytes are those of TLS itself, the tickets that follow the handshake.
+        """
+        return self.closed or self._transport.is_closing() or (self.used and bool(self._probe.poll(0)))
 
     def expire(self, now_s: float) -> None:
         """Fail the exchange if it is overdue."""
@@ -125,7 +115,9 @@ class Connection(asyncio.Protocol):
         """Take the transport, TLS already done."""
         self._transport = cast(asyncio.Transport, transport)
         self.rested_since_s = time.monotonic()
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._probe.register(sock.fileno(), select.POLLIN)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came in this turn of the loop; its body is one piece."""

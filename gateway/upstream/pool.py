@@ -91,10 +91,9 @@ class Pool:
         self._grow()
 
     def _rested(self) -> Connection | None:
-        now_s = time.monotonic()
         while self._idle:
             connection, _ = self._idle.popitem()
-            if connection.is_stale(now_s):
+            if connection.is_stale():
                 connection.close()
             else:
                 self._busy.add(connection)

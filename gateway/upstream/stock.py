@@ -49,6 +49,8 @@ class Stock:
 
     async def open(self, outgoing: Outgoing, deadline_s: float = math.inf) -> Reply:
         """Send the request and return when the reply's head is in. Raises `TransportError`."""
+        if self._client.is_closed:
+            raise TransportError(Fault.CONNECT, "the transport is closed", sent=False)
         opening = _Opening(self._origin)
         task = self._tasks.spawn(self._send(outgoing, opening), name="upstream-open")
         try:

@@ -44,8 +44,9 @@ class Call:
         self._chunked = False
 
     def write(self, data: bytes) -> None:
-        """Write bytes as they are."""
-        self._line.transport.write(data)
+        """Write bytes as they are; nothing happens once the connection is closing."""
+        if not self._line.transport.is_closing():
+            self._line.transport.write(data)
 
     async def write_slowly(self, data: bytes) -> None:
         """Write bytes and wait until the peer has taken nearly all of them, or has gone."""
@@ -114,7 +115,7 @@ class HttpServer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._server.close()
+        self.stop_listening()
         for line in [*self.lines]:
             line.transport.abort()
         for task in [*self.tasks]:
@@ -128,6 +129,10 @@ class HttpServer:
     def base_url(self) -> str:
         """Return where it listens; TLS certificates are for `localhost`."""
         return f"https://localhost:{self.port}" if self._tls else f"http://127.0.0.1:{self.port}"
+
+    def stop_listening(self) -> None:
+        """Accept no more connections; those that are open go on."""
+        self._server.close()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until something that this server sees comes true: a request, a connection made or gone."""

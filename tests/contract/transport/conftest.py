@@ -1,4 +1,4 @@
-"""What every transport is tested with: both implementations, plain and over TLS, on both event loops."""
+"""What every transport is tested with: both implementations, plain and over TLS, ours on both event loops."""
 
 import asyncio
 import ssl
@@ -17,6 +17,7 @@ from gateway.upstream.origin import tls_context
 from gateway.upstream.transport import Outgoing, Reply, Transport
 from tests.fakes.http_server import HttpServer, Script
 
+HERE = Path(__file__).parent
 PATIENT = Timeouts(connect_s=5.0, pool_s=5.0, write_s=5.0)
 
 
@@ -79,6 +80,15 @@ async def at_rest(transport: Transport) -> None:
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out stock httpx on the stock loop: neither is ours."""
+    items[:] = [item for item in items if item.path.parent != HERE or not {"asyncio", "httpx"} <= parameters_of(item)]
+
+
+def parameters_of(item: pytest.Item) -> set[str]:
+    return set(item.name.partition("[")[2].rstrip("]").split("-"))
 
 
 @pytest.fixture(scope="session")
