@@ -13,6 +13,7 @@ from gateway.errors import GatewayError, RequestTooLarge, status_of
 from gateway.policy.trail import Headers
 from gateway.tasks import Owned
 from gateway.watch import Cut, Watch
+from gateway.wire.compression import gunzip
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -63,6 +64,12 @@ class Client:
                 break
         self._departure = watchers.spawn(self._watch_departure(), name="departure")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def unpack(self, body: bytes, limit_bytes: int) -> bytes:
+        """Return what a gzip body holds. Raises `RequestTooLarge` and `InvalidRequest`."""
+        found = gunzip(body, limit_bytes)
+        self._hold(len(found))
+        return found
 
     async def start(self, headers: Headers) -> None:
         """Send the head of a 200."""

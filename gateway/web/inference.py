@@ -28,6 +28,9 @@ from gateway.web.client import Buffered, Client, Message, Receive, Send
 from gateway.wire.request import Endpoint
 
 OVERLOAD_WAIT_MS = 1_000
+GZIP = b"gzip"
+CODINGS = frozenset({b"", b"identity", GZIP})
+
 LONGEST_CLIENT_ID = 200
 """A client's own request id is kept up to this length; it is for people to find things by, not for storage."""
 
@@ -88,7 +91,7 @@ class Inference:
             query=scope["query_string"],
             address=scope["client"][0] if scope["client"] else None,
             check=lambda: check_head(scope["method"], headers, floor),
-            body=lambda: client.body(floor.caps.body_bytes, floor.watchers),
+            body=lambda: read_body(client, headers, floor),
             watch=watch,
             record=Record(
                 request_id=request_id,
@@ -122,6 +125,13 @@ class Inference:
             await client.refuse(Internal("The gateway failed to handle this request"), trail(record, hide_providers=hide))
 
 
+async def read_body(client: Client, headers: Headers, floor: Floor) -> bytes:
+    """Return the body as the client meant it. Raises `RequestTooLarge` and `InvalidRequest`."""
+    body = await client.body(floor.caps.body_bytes, floor.watchers)
+    packed = any(name == b"content-encoding" and coding(value) == GZIP for name, value in headers)
+    return client.unpack(body, floor.caps.body_bytes) if packed else body
+
+
 def client_request_id(headers: Headers) -> str | None:
     """Return the client's own id for its request, where it gave one."""
     for name, value in headers:
@@ -140,10 +150,15 @@ def check_head(method: str, headers: Headers, floor: Floor) -> None:
     for name, value in headers:
         if name == b"content-type":
             check_content_type(value)
-        elif name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
-            raise UnsupportedMediaType("Compressed request bodies are not supported")
+        elif name == b"content-encoding" and coding(value) not in CODINGS:
+            raise UnsupportedMediaType("A request body may be compressed with gzip, and nothing else")
         elif name == b"content-length":
             check_length(value, floor.caps.body_bytes)
+
+
+def coding(value: bytes) -> bytes:
+    """Return a content coding as it compares."""
+    return value.strip().lower()
 
 
 def check_content_type(value: bytes) -> None:
