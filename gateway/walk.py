@@ -14,6 +14,7 @@ from gateway.admission.heartbeat import Leases
 from gateway.errors import EndClass, Failed, Fault, GatewayError, LimiterUnavailable
 from gateway.exchange import Bill, Exchange, Hold, Reservation
 from gateway.policy import verdicts
+from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Granted, Refusal, Row, Spent, Switch, Verdict
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
@@ -196,7 +197,9 @@ class Walk:
         provider = target.deployment.provider
         dialect = job.snapshot.dialects[provider.name]
         last = job.plan.candidates[self._offered[-1]] is candidate
-        call = dialect.call(job.request, target.deployment, target.tier, last=last)
+        record = job.reservation.record
+        adjusted = adjust(job.request, target.model, record.org or "")
+        call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
         bill = Bill(
             price=target.model.price,
             multiplier=candidate.way.multiplier,
@@ -207,7 +210,7 @@ class Walk:
             endpoint=job.request.endpoint,
             model=candidate.shown,
             tier=target.tier,
-            id=job.reservation.record.request_id,
+            id=record.request_id,
             show_usage=bool(job.request.include_usage),
             price=bill.price,
             multiplier=bill.multiplier,
@@ -217,9 +220,9 @@ class Walk:
             running_usage=wants_running_usage(job.request),
         )
         job.reservation.begin(bill)
-        record = job.reservation.record
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
-        record.deployment, record.tier_served, record.dropped_params = target.deployment.id, target.tier, call.dropped
+        record.deployment, record.tier_served = target.deployment.id, target.tier
+        record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered
         transport = job.snapshot.transports[target.deployment.id]
         return Way(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream)
 

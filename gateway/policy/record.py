@@ -75,6 +75,8 @@ class Record(msgspec.Struct, kw_only=True):
     ended_s: float | None = None
     bytes_sent: int = 0
     dropped_params: tuple[str, ...] = ()
+    adjusted_params: tuple[str, ...] = ()
+    """Entries `name=value`: what was lowered to what the model can do."""
     rate_headers: list[tuple[bytes, bytes]] = []
 
 

@@ -21,6 +21,8 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
             found.append((b"x-ratelimit-over-limit", b"yes"))
     if record.dropped_params:
         found.append((b"x-gateway-dropped-params", latin1(", ".join(record.dropped_params))))
+    if record.adjusted_params:
+        found.append((b"x-gateway-adjusted-params", latin1(", ".join(record.adjusted_params))))
     return found + record.rate_headers
 
 

@@ -47,5 +47,10 @@ def test_dropped_fields_are_reported() -> None:
     assert found[b"x-gateway-dropped-params"] == b"store, user"
 
 
+def test_lowered_values_are_reported() -> None:
+    found = dict(trail(record(status=200, adjusted_params=("max_tokens=8192", "logprobs=20")), hide_providers=False))
+    assert found[b"x-gateway-adjusted-params"] == b"max_tokens=8192, logprobs=20"
+
+
 def test_a_header_takes_only_what_fits() -> None:
     assert latin1("a\r\nb\x7f模é") == b"a??b??\xe9"

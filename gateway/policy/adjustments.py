@@ -1,0 +1,55 @@
+"""What a model's bounds make of a request that passes them harmlessly: lowered, left out or rewritten, and reported.
+
+Only what a client would rather have lowered than refused; what cannot be honoured is `gateway.policy.capabilities`'. Pure.
+"""
+
+from hashlib import blake2b
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.policy.catalogue import Model
+from gateway.wire.request import Endpoint, InferenceRequest
+
+BOUNDS = ("max_tokens", "max_completion_tokens")
+
+encode = msgspec.json.Encoder().encode
+
+
+class Adjusted(msgspec.Struct, frozen=True):
+    """A request as one model takes it. `lowered` are entries `name=value`, `dropped` names."""
+
+    request: InferenceRequest
+    lowered: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+def adjust(request: InferenceRequest, model: Model, org: str) -> Adjusted:
+    """Return the request as `model` takes it, for a caller of this org."""
+    fields, can, most_tokens = request.fields, model.capabilities, model.max_output_tokens
+    changes: dict[str, bytes | None] = {}
+    lowered: dict[str, int] = {}
+    dropped: tuple[str, ...] = ()
+    max_tokens = request.max_tokens
+    if max_tokens is not None and most_tokens is not None and max_tokens > most_tokens:
+        max_tokens = most_tokens
+        lowered = {name: most_tokens for name in BOUNDS if name in fields}
+    logprobs = fields.get("logprobs")
+    if request.endpoint is Endpoint.COMPLETIONS and isinstance(logprobs, int) and logprobs > can.max_logprobs:
+        lowered["logprobs"] = can.max_logprobs
+        changes["logprobs"] = b"%d" % can.max_logprobs
+    if "ignore_eos" in fields and not can.ignore_eos:
+        dropped = ("ignore_eos",)
+        changes["ignore_eos"] = None
+    cache_key = fields.get("prompt_cache_key")
+    if isinstance(cache_key, str):
+        changes["prompt_cache_key"] = encode(scoped(cache_key, org))
+    if not changes and max_tokens == request.max_tokens:
+        return Adjusted(request)
+    fitted = replace(request, max_tokens=max_tokens, changes={**request.changes, **changes})
+    return Adjusted(fitted, tuple(f"{name}={value}" for name, value in lowered.items()), dropped)
+
+
+def scoped(cache_key: str, org: str) -> str:
+    """Return a cache key that is this org's own: no other hits or times its cache. One length, since providers bound it."""
+    return blake2b(f"{org}\0{cache_key}".encode(), digest_size=16).hexdigest()

@@ -1,0 +1,67 @@
+import pytest
+
+from gateway.policy.adjustments import adjust, scoped
+from gateway.policy.catalogue import Capabilities
+from gateway.wire.request import Endpoint, InferenceRequest, parse
+from tests.catalogues import model
+
+SMALL = model("m", max_output_tokens=100, capabilities=Capabilities(max_logprobs=5))
+
+
+def completions(fields: bytes) -> InferenceRequest:
+    return parse(Endpoint.COMPLETIONS, b'{"model":"m","prompt":"x",' + fields + b"}")
+
+
+def chat(fields: bytes) -> InferenceRequest:
+    return parse(Endpoint.CHAT, b'{"model":"m","messages":[{"role":"user","content":"x"}],' + fields + b"}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "lowered"),
+    [
+        (b'"max_tokens":101', ("max_tokens=100",)),
+        (b'"max_completion_tokens":101', ("max_completion_tokens=100",)),
+        (b'"max_tokens":101,"max_completion_tokens":102', ("max_tokens=100", "max_completion_tokens=100")),
+    ],
+)
+def test_an_output_bound_beyond_the_model_is_lowered(fields: bytes, lowered: tuple[str, ...]) -> None:
+    found = adjust(chat(fields), SMALL, "acme")
+    assert (found.request.max_tokens, found.lowered, found.dropped) == (100, lowered, ())
+
+
+@pytest.mark.parametrize(
+    "fields", [b'"max_tokens":100', b'"max_tokens":101,"max_completion_tokens":100', b'"n":1', b'"logprobs":true']
+)
+def test_what_a_model_can_do_is_left_as_it_is(fields: bytes) -> None:
+    asked = chat(fields)
+    found = adjust(asked, SMALL, "acme")
+    assert found.request is asked
+    assert (found.lowered, found.dropped) == ((), ())
+
+
+def test_a_model_without_a_declared_bound_lowers_nothing() -> None:
+    asked = chat(b'"max_tokens":10000000')
+    assert adjust(asked, model("m"), "acme").request is asked
+
+
+def test_logprobs_beyond_the_model_are_lowered() -> None:
+    found = adjust(completions(b'"logprobs":6'), SMALL, "acme")
+    assert (found.request.changes, found.lowered) == ({"logprobs": b"5"}, ("logprobs=5",))
+    asked = completions(b'"logprobs":5')
+    assert adjust(asked, SMALL, "acme").request is asked
+
+
+def test_ignore_eos_is_left_out_and_reported_where_the_model_does_not_declare_it() -> None:
+    asked = completions(b'"ignore_eos":true')
+    found = adjust(asked, SMALL, "acme")
+    assert (found.request.changes, found.dropped) == ({"ignore_eos": None}, ("ignore_eos",))
+    assert adjust(asked, model("m", capabilities=Capabilities(ignore_eos=True)), "acme").request is asked
+
+
+def test_a_cache_key_is_the_orgs_own() -> None:
+    found = adjust(chat(b'"prompt_cache_key":"chat-42"'), SMALL, "acme")
+    assert found.request.changes == {"prompt_cache_key": b'"%b"' % scoped("chat-42", "acme").encode()}
+    assert (found.lowered, found.dropped) == ((), ())
+    keys = {scoped(key, org) for key in ("chat-42", "chat-43", "") for org in ("acme", "other")}
+    assert len(keys) == 6
+    assert {len(key) for key in keys} == {32}
