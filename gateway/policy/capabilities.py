@@ -48,6 +48,11 @@ def check_model(model: Model, request: InferenceRequest) -> None:
     stops = request.fields.get("stop")
     if isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
         raise InvalidValue(f"The model '{model.name}' takes up to {model.capabilities.stop} stop sequences", param="stop")
+    alternatives = request.fields.get("top_logprobs")
+    if isinstance(alternatives, int) and alternatives > model.capabilities.max_logprobs:
+        raise InvalidValue(
+            f"The model '{model.name}' gives up to {model.capabilities.max_logprobs} top_logprobs", param="top_logprobs"
+        )
 
 
 def _missing(can: Capabilities, request: InferenceRequest) -> str | None:

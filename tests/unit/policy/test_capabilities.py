@@ -57,6 +57,14 @@ def test_stops_are_refused_never_cut() -> None:
     assert raised.value.param == "stop"
 
 
+def test_top_logprobs_are_refused_never_lowered() -> None:
+    few = model("m", capabilities=Capabilities(max_logprobs=5))
+    check_model(few, chat(b'"logprobs":true,"top_logprobs":5'))
+    with pytest.raises(InvalidValue, match="up to 5") as raised:
+        check_model(few, chat(b'"logprobs":true,"top_logprobs":6'))
+    assert raised.value.param == "top_logprobs"
+
+
 @pytest.mark.parametrize(("fields", "error"), [({"n": 3}, InvalidValue), ({"prompts": 33}, Unprocessable)])
 def test_a_key_bounds_what_is_asked_at_once(fields: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
