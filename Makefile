@@ -10,7 +10,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit conformance lock
+.PHONY: help setup run check fix test test-all unit conformance bench bench-admission bench-ledger lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,15 @@ test: $(VENV)/.dev ## All tests that a fresh machine can run
 
 conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
 	$(BIN)/python -m tests.conformance --rows $(ROWS)
+
+bench: $(VENV)/.runtime ## CPU time of a request against a byte relay, in about 40 s (ARGS="--reps 9")
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+bench-admission: $(VENV)/.runtime ## CPU time of the two script calls, ours and redis-py's
+	@$(BIN)/python -m tests.bench.admission $(ARGS)
+
+bench-ledger: $(VENV)/.runtime ## CPU time of storing a request's events
+	@$(BIN)/python -m tests.bench.ledger $(ARGS)
 
 lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build -o requirements.lock

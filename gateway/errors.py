@@ -1,77 +1,12 @@
-"""What can end a request, and what can end one attempt at an upstream.
+"""What can end a request: one table of errors, and the one way each is told.
 
-`GatewayError` ends the request: a status, a type and a code, rendered once as the OpenAI envelope. `Fault` names why one
-attempt failed and what the walk may do about it. Durations are milliseconds. The table follows the wire contract, section 6.
-Pure.
+`GatewayError` ends the request: a status, a type and a code, rendered once as the OpenAI envelope. Why an attempt at an upstream
+failed is in `gateway.faults`. Durations are milliseconds. The table follows the wire contract, section 6. Pure.
 """
 
-from enum import StrEnum
 from typing import ClassVar
 
-import msgspec
-
-
-class EndClass(StrEnum):
-    """What an attempt's end means to the walk; the words of `fallback.on`."""
-
-    CAPACITY = "capacity"
-    UNAVAILABLE = "unavailable"
-    CLIENT = "client"
-
-
-class Fault(StrEnum):
-    """Why one attempt at an upstream failed."""
-
-    CONNECT = "connect"
-    TLS = "tls"
-    WRITE = "write"
-    TIMEOUT = "timeout"
-    RESET = "reset"
-    PROTOCOL = "protocol"
-    BAD_ANSWER = "bad_answer"
-    SERVER = "server"
-    UPSTREAM_TIMEOUT = "upstream_timeout"
-    CREDENTIAL = "credential"
-    BILLING = "billing"
-    STALE_MODEL = "stale_model"
-    BUSY = "busy"
-    ACCOUNT_RATE = "account_rate"
-    REJECTED = "rejected"
-
-    @property
-    def end_class(self) -> EndClass:
-        """Return the class of `fallback.on` that this fault belongs to."""
-        if self in (Fault.BUSY, Fault.ACCOUNT_RATE):
-            return EndClass.CAPACITY
-        return EndClass.CLIENT if self is Fault.REJECTED else EndClass.UNAVAILABLE
-
-
-class FieldError(msgspec.Struct, frozen=True):
-    """One field of a body that has the wrong shape: where, what, and pydantic's name for it."""
-
-    loc: tuple[str | int, ...]
-    msg: str
-    type: str
-
-
-class Failed(msgspec.Struct, frozen=True, kw_only=True):
-    """How one attempt ended without an answer.
-
-    `status` is the upstream's, 0 when none came. `message`, `param`, `code` and `type` are set for `REJECTED` alone: the
-    client's own fault, told in the provider's words (already cleaned of hosts and secrets). `sent` says whether any byte of
-    the request may have reached the upstream.
-    """
-
-    fault: Fault
-    status: int = 0
-    message: str = ""
-    type: str = "invalid_request_error"
-    param: str | None = None
-    code: str | None = None
-    retry_after_ms: int | None = None
-    sent: bool = True
-    fields: tuple[FieldError, ...] = ()
-    """The fields that a provider's 422 names, for `detail`."""
+from gateway.faults import Failed, FieldError
 
 
 class GatewayError(Exception):
@@ -319,62 +254,6 @@ class UpstreamRejected(GatewayError):
         return self.failed.code or self.code
 
 
-class Body(msgspec.Struct, frozen=True):
-    """The members of the envelope's `error`."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str
-
-
-class Detail(msgspec.Struct, frozen=True):
-    """One entry of FastAPI's `detail` list."""
-
-    loc: tuple[str | int, ...]
-    msg: str
-    type: str
-
-
-encode = msgspec.json.Encoder().encode
-
-
 def status_of(error: GatewayError) -> int:
     """Return the HTTP status that this error answers with."""
     return error.upstream_status if isinstance(error, UpstreamRejected) else error.status
-
-
-def envelope(error: GatewayError) -> bytes:
-    """Return the error as the body of an answer: OpenAI's envelope, and on 422 FastAPI's `detail` beside it."""
-    members: dict[str, object] = {"error": Body(error.message, error.error_type, error.param, error.error_code)}
-    if isinstance(error, Unprocessable | UpstreamRejected) and status_of(error) == 422:
-        members["detail"] = [Detail(field.loc, field.msg, field.type) for field in error.fields]
-    return encode(members)
-
-
-def event(error: GatewayError) -> bytes:
-    """Return the error as the last event of a stream that is under way; official SDKs raise on it."""
-    return b"data: " + envelope(error) + b"\n\n"
-
-
-def headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
-    """Return the headers that carry what the envelope cannot: when, and whether, to come back."""
-    found: list[tuple[bytes, bytes]] = []
-    if error.retry_after_ms is not None:
-        wait_ms = max(1, error.retry_after_ms)
-        found.append((b"retry-after", b"%d" % -(-wait_ms // 1000)))
-        found.append((b"retry-after-ms", b"%d" % wait_ms))
-    retryable = error.retryable
-    if retryable is None and error.retry_after_ms is not None and error.retry_after_ms > LONGEST_SDK_WAIT_MS:
-        retryable = False
-    if retryable is not None:
-        found.append((b"x-should-retry", b"true" if retryable else b"false"))
-    if isinstance(error, Unauthenticated):
-        found.append((b"www-authenticate", b"Bearer"))
-    if isinstance(error, MethodNotAllowed):
-        found.append((b"allow", error.allow.encode()))
-    return found
-
-
-LONGEST_SDK_WAIT_MS = 60_000
-"""Official SDKs ignore a longer hint and come back at once: beyond it they are told not to (wire contract, 6.3)."""

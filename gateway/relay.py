@@ -10,14 +10,15 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from gateway import errors
-from gateway.errors import Draining, Failed, Fault, GatewayError, StreamInterrupted, UpstreamTimeout
+from gateway.errors import Draining, GatewayError, StreamInterrupted, UpstreamTimeout
 from gateway.exchange import Exchange
+from gateway.faults import Failed, Fault
 from gateway.policy.record import Outcome
 from gateway.policy.trail import Headers
 from gateway.upstream.attempt import Flowing
 from gateway.upstream.transport import TransportError
 from gateway.watch import Cut
+from gateway.wire import envelope
 
 STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -85,7 +86,7 @@ class Relay:
             return
         self._record.error_code = error.error_code
         self._arm_stall()
-        await self._downstream.finish(errors.event(error))
+        await self._downstream.finish(envelope.event(error))
 
     async def _flow(self, flow: Flowing, headers: Headers) -> GatewayError | None:
         """Carry the stream to its end; return what broke it, if anything did."""

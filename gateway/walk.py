@@ -11,8 +11,9 @@ import msgspec
 
 from gateway.admission.client import Admission
 from gateway.admission.heartbeat import Leases
-from gateway.errors import EndClass, Failed, Fault, GatewayError, LimiterUnavailable
+from gateway.errors import GatewayError, LimiterUnavailable
 from gateway.exchange import Bill, Exchange, Hold, Reservation
+from gateway.faults import EndClass, Failed, Fault
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Granted, Refusal, Row, Spent, Switch, Verdict

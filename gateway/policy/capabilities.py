@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sized
 
-from gateway.errors import FieldError, InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.errors import InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.faults import FieldError
 from gateway.policy.catalogue import Capabilities, Key, Model
 from gateway.wire.request import Endpoint, InferenceRequest
 

@@ -10,7 +10,8 @@ from math import log
 
 import msgspec
 
-from gateway.errors import EndClass, Failed, Fault, ModelNotFound, UnsupportedParameter
+from gateway.errors import ModelNotFound, UnsupportedParameter
+from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Charge, Row
 from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms

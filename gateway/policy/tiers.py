@@ -8,7 +8,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.errors import FieldError, InvalidValue, Unprocessable
+from gateway.errors import InvalidValue, Unprocessable
+from gateway.faults import FieldError
 from gateway.policy.catalogue import Key, Model, Tier, TierTerms
 from gateway.wire.request import Endpoint
 

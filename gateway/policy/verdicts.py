@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from gateway.errors import (
     EngineOverloaded,
-    Failed,
-    Fault,
     FlexNoCapacity,
     GatewayError,
     RateLimited,
@@ -19,6 +17,7 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from gateway.faults import Failed, Fault
 from gateway.policy.admission import Dimension, Kind, Level, Refusal, Row, Unit
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Outcome

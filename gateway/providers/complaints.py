@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from gateway.errors import FieldError
+from gateway.faults import FieldError
 
 decode = msgspec.json.Decoder().decode
 

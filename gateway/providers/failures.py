@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from math import isfinite
 
-from gateway.errors import Failed, Fault, FieldError
+from gateway.faults import Failed, Fault, FieldError
 from gateway.providers.complaints import Complaint, complaint_of, read_complaint
 from gateway.providers.redaction import redacted
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.errors import Failed, Fault, InvalidJson, Unprocessable
+from gateway.errors import InvalidJson, Unprocessable
+from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Deployment, Provider, Tier
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, echo_of, encode, shown_usage

@@ -7,7 +7,8 @@ in the read that completes it. Comments and events without a payload are dropped
 import msgspec
 from msgspec import UNSET
 
-from gateway.errors import Failed, Fault, InvalidJson, Unprocessable
+from gateway.errors import InvalidJson, Unprocessable
+from gateway.faults import Failed, Fault
 from gateway.providers.chunks import Choice, Chunk, decode_chunk, output_bytes, speaks
 from gateway.providers.editing import END, ChunkEditor, echo_of
 from gateway.providers.failures import failure_inside

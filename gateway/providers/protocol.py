@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.errors import Failed
+from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Price, Tier
 from gateway.policy.tiers import Echo
 from gateway.wire.request import Endpoint, InferenceRequest

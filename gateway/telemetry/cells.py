@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from itertools import pairwise
 
-from gateway.errors import EndClass, Fault
+from gateway.faults import EndClass, Fault
 from gateway.policy.record import Attempt, Outcome, Record
 from gateway.telemetry.labels import POSITIONS, STREAM, Labels, attempt_outcome, tier
 from gateway.wire.usage import Usage

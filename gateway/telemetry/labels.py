@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from gateway.errors import Fault, GatewayError, Unprocessable
+from gateway.errors import GatewayError, Unprocessable
+from gateway.faults import Fault
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Outcome
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.origin import Origin
 from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
 

@@ -5,7 +5,7 @@ Up to the commit point nothing has gone downstream, so the walk may try elsewher
 
 import msgspec
 
-from gateway.errors import Failed, Fault
+from gateway.faults import Failed, Fault
 from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader
 from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
 

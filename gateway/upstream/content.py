@@ -6,7 +6,7 @@ expansion is bounded: a piece never grows beyond `PIECE_LIMIT_BYTES`, whatever i
 
 import zlib
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.transport import Reply, TransportError
 
 PIECE_LIMIT_BYTES = 256 * 1024
@@ -101,6 +101,13 @@ class Gunzipped:
 
 def decoded(reply: Reply) -> Reply:
     """Return a reply whose body is in identity coding. Raises `TransportError` (`PROTOCOL`) for a coding it does not know."""
+    for name, _ in reply.headers:
+        if name == b"content-encoding":
+            return _decoded(reply)
+    return reply
+
+
+def _decoded(reply: Reply) -> Reply:
     coding = b",".join(value for name, value in reply.headers if name == b"content-encoding").strip().lower()
     if coding in (b"", b"identity"):
         return reply

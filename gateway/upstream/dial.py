@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from typing import TypeVar
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.origin import Origin
 from gateway.upstream.transport import TransportError
 

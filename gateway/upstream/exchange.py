@@ -7,7 +7,7 @@ reply outlives its connection's return to the pool; what arrived before a loss i
 import asyncio
 from typing import Protocol
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.transport import TransportError
 
 HIGH_WATER_BYTES = 256 * 1024

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 import httptools
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.origin import Origin
 from gateway.upstream.transport import Outgoing, TransportError
@@ -182,8 +182,9 @@ class Connection(asyncio.Protocol):
         if status < 200:
             exchange.headers.clear()
             return
-        if any(name == b"transfer-encoding" and value.lower() != b"chunked" for name, value in exchange.headers):
-            raise httptools.HttpParserError("a transfer coding other than chunked")
+        for name, value in exchange.headers:
+            if name == b"transfer-encoding" and value.lower() != b"chunked":
+                raise httptools.HttpParserError("a transfer coding other than chunked")
         exchange.status = status
         self._keep_alive = self._parser.should_keep_alive()
         exchange.wake()
@@ -225,18 +226,21 @@ class Connection(asyncio.Protocol):
         self.fail(TransportError(Fault.PROTOCOL, reason, sent=True))
 
 
-def request_head(origin: Origin, outgoing: Outgoing) -> bytes:
-    """Return the head of a request. Raises `ValueError` when a line break hides in the path or in a header."""
-    lines = [b"%b: %b\r\n" % header for header in outgoing.headers]
-    head = b"POST %b HTTP/1.1\r\nhost: %b\r\naccept-encoding: identity\r\ncontent-length: %d\r\n%b\r\n" % (
-        (origin.prefix + outgoing.path).encode("ascii"),
-        origin.authority.encode("ascii"),
-        len(outgoing.body),
-        b"".join(lines),
-    )
-    if head.count(b"\n") != len(lines) + 5 or head.count(b"\r") != len(lines) + 5:
-        raise ValueError("a line break in the path or in a header of a request")
-    return head
+class RequestHead:
+    """The head of requests to one origin."""
+
+    def __init__(self, origin: Origin) -> None:
+        self._prefix = origin.prefix
+        self._owned = b" HTTP/1.1\r\nhost: %b\r\naccept-encoding: identity\r\ncontent-length: " % origin.authority.encode("ascii")
+
+    def of(self, outgoing: Outgoing) -> bytes:
+        """Return the head of one request. Raises `ValueError` when a line break hides in its path or in a header."""
+        path = (self._prefix + outgoing.path).encode("ascii")
+        lines = b"".join([b"\r\n%b: %b" % header for header in outgoing.headers])
+        breaks = len(outgoing.headers)
+        if lines.count(b"\n") != breaks or lines.count(b"\r") != breaks or b"\n" in path or b"\r" in path or b" " in path:
+            raise ValueError("a line break in the path or in a header of a request")
+        return b"POST %b%b%d%b\r\n\r\n" % (path, self._owned, len(outgoing.body), lines)
 
 
 def ends_with_connection(status: int, headers: list[tuple[bytes, bytes]]) -> bool:

@@ -11,12 +11,12 @@ import math
 import ssl
 import time
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
 from gateway.tasks import Owned
 from gateway.upstream.content import decoded
 from gateway.upstream.dial import dial
-from gateway.upstream.http1 import Connection, request_head
+from gateway.upstream.http1 import Connection, RequestHead
 from gateway.upstream.origin import Origin
 from gateway.upstream.transport import Occupancy, Outgoing, Reply, TransportError
 
@@ -32,6 +32,7 @@ class Pool:
 
     def __init__(self, origin: Origin, timeouts: Timeouts, *, max_connections: int, tls: ssl.SSLContext | None) -> None:
         self._origin = origin
+        self._head = RequestHead(origin)
         self._timeouts = timeouts
         self._max_connections = max_connections
         self._tls = tls if origin.tls else None
@@ -46,7 +47,7 @@ class Pool:
 
     async def open(self, outgoing: Outgoing, deadline_s: float = math.inf) -> Reply:
         """Send the request and return when the reply's head is in. Raises `TransportError`."""
-        head = request_head(self._origin, outgoing)
+        head = self._head.of(outgoing)
         connection = self._rested() or await self._stand_in_line(deadline_s)
         exchange = connection.send(head, outgoing.body, deadline_s)
         self._watch()

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
 from gateway.tasks import Owned
 from gateway.upstream.content import decoded
@@ -100,7 +100,11 @@ class Stock:
         opening.abandoned = True
         if opening.sent:
             task.cancel()
-        _ = self._tasks.spawn(_dispose(task), name="upstream-abandoned")
+        task.add_done_callback(self._dispose)
+
+    def _dispose(self, task: asyncio.Task[httpx.Response]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            _ = self._tasks.spawn(task.result().aclose(), name="upstream-close")
 
 
 class _AbandonedError(Exception):
@@ -189,23 +193,21 @@ class _StockReply:
 
     def _let_go(self, reason: TransportError) -> None:
         self._error = self._error or reason
-        if self._step is not None:
-            self._step.cancel()
-        if self in self._held:
-            _ = self._tasks.spawn(self._dispose(), name="upstream-close")
+        step, self._step = self._step, None
+        if step is not None:
+            step.cancel()
+            step.add_done_callback(self._dispose)
+        elif self in self._held:
+            self._dispose()
 
-    async def _dispose(self) -> None:
-        if self._step is not None:
-            await asyncio.gather(self._step, return_exceptions=True)
-            self._step = None
+    def _dispose(self, step: asyncio.Task[bytes] | None = None) -> None:
+        if step is not None and not step.cancelled():
+            step.exception()  # nobody is left to be told
+        _ = self._tasks.spawn(self._close_response(), name="upstream-close")
+
+    async def _close_response(self) -> None:
         await self._response.aclose()
         self._held.discard(self)
-
-
-async def _dispose(opening: asyncio.Task[httpx.Response]) -> None:
-    (outcome,) = await asyncio.gather(opening, return_exceptions=True)
-    if isinstance(outcome, httpx.Response):
-        await outcome.aclose()
 
 
 async def _beside(task: asyncio.Task[Any], deadline_s: float) -> bool:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 
 
 class TransportError(Exception):

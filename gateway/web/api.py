@@ -13,11 +13,11 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
-from gateway import errors
-from gateway.errors import GatewayError, Internal, InvalidRequest, MethodNotAllowed, UnknownUrl
+from gateway.errors import GatewayError, Internal, InvalidRequest, MethodNotAllowed, UnknownUrl, status_of
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.routing import find_model, may_use
 from gateway.web.inference import Floor, Inference
+from gateway.wire import envelope
 from gateway.wire.request import Endpoint
 
 ROUTES = {"/v1/chat/completions": Endpoint.CHAT, "/v1/completions": Endpoint.COMPLETIONS}
@@ -76,13 +76,16 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
         """Say that this worker answers."""
         return {"message": "ok"}
 
-    def answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        if isinstance(error, GatewayError):
-            return render(error)
-        if not isinstance(error, HTTPException):
-            on_fault("")
-            return render(Internal("The gateway failed to handle this request"))
-        return render(translate(error))
+    def identify(response: Response[Any]) -> Response[Any]:
+        response.headers["x-request-id"] = floor.clocks.request_id()[0]
+        return response
+
+    def answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+        told = translate(error)
+        response = identify(render(told))
+        if isinstance(told, Internal):
+            on_fault(response.headers["x-request-id"])
+        return response
 
     return Litestar(
         route_handlers=[
@@ -91,6 +94,7 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
             show_model,
             health,
         ],
+        after_request=identify,
         exception_handlers={Exception: answer_error},
         openapi_config=None,
         logging_config=None,
@@ -106,16 +110,20 @@ def mount(path: str, application: Inference) -> ASGIRouteHandler:
     return asgi(path, copy_scope=False)(serve)
 
 
-def translate(error: HTTPException) -> GatewayError:
-    """Return what the framework refused, in our words."""
+def translate(error: Exception) -> GatewayError:
+    """Return what a handler or the framework refused, in our words; anything else is a fault of ours."""
+    if isinstance(error, GatewayError):
+        return error
     if isinstance(error, NotFoundException):
         return UnknownUrl("There is nothing at this URL")
     if isinstance(error, MethodNotAllowedException):
         return MethodNotAllowed(allow=(error.headers or {}).get("allow", "GET"))
-    return InvalidRequest(error.detail)
+    if isinstance(error, HTTPException):
+        return InvalidRequest(error.detail)
+    return Internal("The gateway failed to handle this request")
 
 
 def render(error: GatewayError) -> Response[bytes]:
     """Return an error as an answer."""
-    headers = {name.decode(): value.decode() for name, value in errors.headers(error)}
-    return Response(errors.envelope(error), status_code=errors.status_of(error), headers=headers, media_type=MediaType.JSON)
+    headers = {name.decode(): value.decode() for name, value in envelope.headers(error)}
+    return Response(envelope.envelope(error), status_code=status_of(error), headers=headers, media_type=MediaType.JSON)

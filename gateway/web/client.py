@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from gateway import errors
 from gateway.errors import GatewayError, RequestTooLarge, status_of
 from gateway.policy.trail import Headers
 from gateway.tasks import Owned
 from gateway.watch import Cut, Watch
+from gateway.wire import envelope
 from gateway.wire.compression import gunzip
 
 Message = MutableMapping[str, Any]
@@ -87,10 +87,15 @@ class Client:
     async def refuse(self, error: GatewayError, trail: Headers) -> None:
         """Answer with an error, or end a body that has begun with one."""
         if self.started:
-            await self.finish(errors.event(error))
+            await self.finish(envelope.event(error))
             return
-        body = errors.envelope(error)
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *errors.headers(error), *trail]
+        body = envelope.envelope(error)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            *envelope.headers(error),
+            *trail,
+        ]
         await self._head(status_of(error), headers)
         await self.finish(body)
 

@@ -6,8 +6,8 @@ import structlog
 from litestar import MediaType, Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
-from gateway import errors
-from gateway.errors import GatewayError, Internal, InvalidRequest, InvalidValue, MethodNotAllowed, UnknownUrl
+from gateway.errors import GatewayError, Internal, InvalidRequest, InvalidValue, MethodNotAllowed, UnknownUrl, status_of
+from gateway.wire import envelope
 
 log = structlog.get_logger(__name__)
 
@@ -17,8 +17,8 @@ def answer(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]
     known = translated(error)
     if isinstance(known, Internal):
         log.error("request_failed", path=request.url.path, exc_info=error)
-    headers = {name.decode(): value.decode() for name, value in errors.headers(known)}
-    return Response(errors.envelope(known), status_code=errors.status_of(known), headers=headers, media_type=MediaType.JSON)
+    headers = {name.decode(): value.decode() for name, value in envelope.headers(known)}
+    return Response(envelope.envelope(known), status_code=status_of(known), headers=headers, media_type=MediaType.JSON)
 
 
 def translated(error: Exception) -> GatewayError:

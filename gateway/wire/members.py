@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.errors import FieldError, InvalidJson, Unprocessable
+from gateway.errors import InvalidJson, Unprocessable
+from gateway.faults import FieldError
 
 
 class Member(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 import msgspec
 
-from gateway.errors import FieldError, InvalidJson, Unprocessable
+from gateway.errors import InvalidJson, Unprocessable
+from gateway.faults import FieldError
 from gateway.wire.members import split
 
 Problem = tuple[tuple[str | int, ...], str, str]

@@ -10,7 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.errors import FieldError, InvalidJson, InvalidValue, Unprocessable
+from gateway.errors import InvalidJson, InvalidValue, Unprocessable
+from gateway.faults import FieldError
 from gateway.wire.fields import CHAT, COMPLETIONS, REFUSED_IN_EXTRA_BODY
 from gateway.wire.members import Members, splice, split
 from gateway.wire.prompts import Prompt

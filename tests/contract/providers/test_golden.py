@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gateway.errors import Failed
+from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
 from gateway.providers import DIALECTS
 from gateway.providers.protocol import Answer, Dialect, Edits, StreamReader

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.policy.catalogue import Timeouts
 from gateway.upstream.pool import Pool
-from gateway.upstream.transport import Outgoing, Transport
+from gateway.upstream.transport import Outgoing, Reply, Transport
 from tests.contract.transport.conftest import Bench, a_post, at_rest
 from tests.fakes.http_server import BlackHole, Call, HttpServer, Script
 
@@ -45,6 +45,13 @@ async def cancelled(task: asyncio.Task[object]) -> None:
         await task
 
 
+async def all_leave(tasks: list[asyncio.Task[Reply]]) -> None:
+    """Cancel what is not over by itself."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def silent(call: Call) -> None:
     await call.gone.wait()
 
@@ -59,8 +66,7 @@ async def test_while_the_peer_does_not_accept(plain: Bench) -> None:
         transport = plain.connect(hole.base_url, timeouts=Timeouts(connect_s=0.1, pool_s=1.0), max_connections=SIZE)
         openings = [asyncio.create_task(transport.open(a_post())) for _ in range(3 * SIZE)]
         await turns(20)
-        for opening in openings:
-            await cancelled(opening)
+        await all_leave(openings)
         await at_rest(transport)
 
 
@@ -70,8 +76,7 @@ async def test_while_the_peer_does_not_shake_hands(secure: Bench) -> None:
         transport = secure.connect(f"https://localhost:{deaf.port}", timeouts=timeouts, max_connections=SIZE)
         openings = [asyncio.create_task(transport.open(a_post())) for _ in range(SIZE)]
         await deaf.until(lambda: deaf.connections == SIZE)
-        for opening in openings:
-            await cancelled(opening)
+        await all_leave(openings)
         await deaf.until(lambda: not deaf.lines)
         await at_rest(transport)
 

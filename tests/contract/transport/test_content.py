@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.transport import TransportError
 from tests.contract.transport.conftest import Bench, a_post, at_rest, pieces_of
 from tests.fakes.http_server import Call

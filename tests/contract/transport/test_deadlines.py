@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
 from gateway.upstream.pool import SWEEP_S
 from gateway.upstream.transport import TransportError

@@ -6,7 +6,7 @@ import socket
 import msgspec
 import pytest
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.policy.catalogue import Provider, Secret, Timeouts
 from gateway.upstream import connect
 from gateway.upstream.origin import parse_origin

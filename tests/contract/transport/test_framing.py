@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.upstream.transport import Outgoing, TransportError
 from tests.contract.transport.conftest import Bench, a_post, at_rest, pieces_of
 from tests.fakes.http_server import Call

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
 from gateway.upstream.pool import MAX_IDLE_S, Pool
 from gateway.upstream.transport import Occupancy, TransportError

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import Failed, Fault, GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Catalogue, Deployment, Guards, Tier
 from gateway.policy.charging import Target
 from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, Way, end_class, remaining, weighted_order

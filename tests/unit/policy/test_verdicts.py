@@ -1,6 +1,7 @@
 import pytest
 
-from gateway.errors import Failed, Fault, RateLimited
+from gateway.errors import RateLimited
+from gateway.faults import Failed, Fault
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Level, Reach, Refusal, Row, Unit
 from gateway.policy.catalogue import Tier
 from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gateway.errors import Failed
+from gateway.faults import Failed
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.protocol import Edits
 from gateway.wire.request import Endpoint

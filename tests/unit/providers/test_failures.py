@@ -1,8 +1,10 @@
 import msgspec
 import pytest
 
-from gateway.errors import Failed, Fault, FieldError, UpstreamRejected, envelope
+from gateway.errors import UpstreamRejected
+from gateway.faults import Failed, Fault, FieldError
 from gateway.providers.failures import failure, failure_inside, retry_after_ms
+from gateway.wire.envelope import envelope
 
 
 def failed(status: int, said: object, upstream_model: str = "up-nat") -> Failed:

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import Failed, Fault
+from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
 from gateway.policy.tiers import Echo
 from gateway.providers import DIALECTS

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.wire.request import Endpoint
 from gateway.wire.usage import Usage

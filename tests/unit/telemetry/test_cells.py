@@ -3,7 +3,7 @@ from bisect import bisect_left
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.errors import Fault
+from gateway.faults import Fault
 from gateway.policy.record import Outcome
 from gateway.telemetry.cells import DURATION_BOUNDS_S, Cells, Histogram
 from tests.unit.telemetry.records import LABELS, attempt, record
