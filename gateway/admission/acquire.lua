@@ -14,7 +14,7 @@ else
   reply, lease = choose(nil)
   if lease then
     for _, key in ipairs(lease.keys) do scopes[key].leases = scopes[key].leases + 1 end
-    lease.ttl, lease.used, lease.past, lease.grant, lease.opened = tonumber(ARGV[2]), {0, 0, 0, 0, 0}, {}, reply, ARGV[3]
+    lease.ttl, lease.used, lease.past, lease.grant, lease.opened = tonumber(ARGV[2]), '', {}, reply, ARGV[3]
     write_lease(id, lease)
     note('open', id, ARGV[3])
   end

@@ -55,11 +55,12 @@ class RowEncoder:
         return known
 
     def _encode(self, charges: tuple[Charge, ...]) -> Encoded:
-        groups: dict[str, list[str | int]] = {}
+        groups: dict[str, list[list[str] | str | int]] = {}
         for charge in charges:
             if charge.scope in groups and charge.scope != next(reversed(groups)):
                 raise ValueError(f"the charges of {charge.scope} do not stand together")
-            groups.setdefault(charge.scope, []).extend(_figures(charge))
+            group = groups.setdefault(charge.scope, [[each.dimension.value for each in charges if each.scope == charge.scope]])
+            group.extend(_figures(charge))
         keys = tuple(f"{self._prefix}{scope}" for scope in groups)
         return Encoded(charges, keys, encode(list(groups.values())))
 

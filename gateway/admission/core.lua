@@ -7,12 +7,13 @@
 -- The field `life` is two: how many leases reach the scope, and when all that was posted will have leaked (ms). A hash stays while
 -- a lease reaches it, and until it is drained.
 --
--- A row is a list of groups, one for each scope; a group is eight values a charge, at the offsets below. The charges of a row are
--- numbered through its groups. A lease is msgpack: {ttl in ms, figures reported, keys of the row's scopes, units held and units
--- posted by the row's charges, what earlier rows posted: key, dimension, units, ...}, then the row, the grant, the ledger's opening.
+-- A row is a list of groups, one for each scope; a group is the list of its dimensions, then eight values a charge, at the offsets
+-- below. The charges of a row are numbered through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the
+-- row's scopes, units held and units posted by the row's charges, what earlier rows posted: key, dimension, units, ...}, then the row,
+-- the grant and the ledger's opening.
 
 local DIM, KIND, UNIT, REACH, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6, 7
-local CHARGE = 8
+local FIRST, CHARGE = 2, 8
 local LEAKS, CALENDAR, HELD = 0, 1, 2
 local REQUEST, SLOT = 0, 4
 local REAPED_AT_ONCE, LATE_MS, MOST = 8, 3600000, 9007199254740991
@@ -29,52 +30,57 @@ end
 
 local scopes = {}
 
-local function scope_at(key)
-  local scope = scopes[key]
-  if scope then return scope end
-  local fields, flat = {}, call('HGETALL', key)
-  for i = 1, #flat, 2 do fields[flat[i]] = flat[i + 1] end
-  local leases, drained = 0, 0
-  if fields.life then leases, drained = from_bytes('dd', fields.life) end
-  scope = {fields = fields, buckets = {}, leases = leases, before = leases, drained = drained}
-  scopes[key] = scope
-  return scope
-end
-
--- The bucket of a charge as it is now. A clock that went back gives nothing back, and takes nothing twice.
-local function bucket_at(scope, group, c)
-  local dim = group[c]
-  local bucket = scope.buckets[dim]
-  if bucket then return bucket end
-  local text, debt, at, held = scope.fields[dim], 0, now, 0
-  if text then
-    debt, at, held = from_bytes('ddd', text)
-    if now > at then
-      if group[c + KIND] == LEAKS then debt = max(0, debt - group[c + RATE] * (now - at))
-      elseif floor(now / group[c + PERIOD]) > floor(at / group[c + PERIOD]) then debt = 0 end
-      at = now
+-- Open the buckets of a row's charges, by number, as they are now; `keys` from `base` on are those of its scopes. A clock that went
+-- back gives nothing back, and takes nothing twice.
+local function open_row(row, keys, base)
+  local opened, n = {}, 0
+  for g = 1, #row do
+    local group, key = row[g], keys[base + g]
+    local texts, scope = call('HMGET', key, 'life', unpack(group[1])), scopes[key]
+    if not scope then
+      local leases, drained = 0, 0
+      if texts[1] then leases, drained = from_bytes('dd', texts[1]) end
+      scope = {buckets = {}, leases = leases, before = leases, drained = drained}
+      scopes[key] = scope
+    end
+    for i = 1, #group[1] do
+      local c, dim = FIRST + (i - 1) * CHARGE, group[1][i]
+      local bucket = scope.buckets[dim]
+      if not bucket then
+        local debt, at, held = 0, now, 0
+        if texts[i + 1] then
+          debt, at, held = from_bytes('ddd', texts[i + 1])
+          if now > at then
+            if group[c + KIND] == LEAKS then debt = max(0, debt - group[c + RATE] * (now - at))
+            elseif floor(now / group[c + PERIOD]) > floor(at / group[c + PERIOD]) then debt = 0 end
+            at = now
+          end
+        end
+        bucket = {debt = debt, at = at, held = held, scope = scope}
+        scope.buckets[dim] = bucket
+      end
+      n = n + 1
+      opened[n] = bucket
     end
   end
-  bucket = {debt = debt, at = at, held = held}
-  scope.buckets[dim] = bucket
-  return bucket
+  return opened
 end
 
 -- A hold cannot be negative: what is missing was lost with the store, and is counted, never given as credit.
-local function hold(scope, bucket, units)
+local function hold(bucket, units)
   local held = bucket.held + units
   if held < 0 then
     held = 0
     call('HINCRBY', PREFIX .. 'faults', 'negative_hold', 1)
   end
-  bucket.held, bucket.touched, scope.touched = held, true, true
+  bucket.held, bucket.touched, bucket.scope.touched = held, true, true
 end
 
 -- Bring what a charge has posted up to `total`: out of its hold, and beyond it in full.
-local function post(lease, scope, group, c, n, total)
+local function post(lease, bucket, group, c, n, total)
   local units = total - lease.posted[n]
   if units <= 0 then return end
-  local bucket, taken, period = bucket_at(scope, group, c), min(units, lease.taken[n]), group[c + PERIOD]
+  local scope, taken, period = bucket.scope, min(units, lease.taken[n]), group[c + PERIOD]
   if group[c + KIND] == LEAKS then
     bucket.debt = min(MOST, bucket.debt + units * period)
     scope.drained = max(scope.drained, bucket.at + ceil(bucket.debt / group[c + RATE]))
@@ -82,22 +88,22 @@ local function post(lease, scope, group, c, n, total)
     bucket.debt = min(MOST, bucket.debt + units)
     scope.drained = max(scope.drained, (floor(bucket.at / period) + 1) * period)
   end
-  hold(scope, bucket, -taken)
+  hold(bucket, -taken)
   lease.taken[n], lease.posted[n] = lease.taken[n] - taken, total
 end
 
 -- Post the request itself where `counts`, which is one however often it is reported, and tokens as `used` reports them, if it does.
 local function post_all(lease, counts, used)
   local n = 0
-  for g, group in ipairs(lease.row) do
-    local scope = scope_at(lease.keys[g])
-    for c = 1, #group, CHARGE do
+  for g = 1, #lease.row do
+    local group = lease.row[g]
+    for c = FIRST, #group, CHARGE do
       n = n + 1
       local unit = group[c + UNIT]
       if unit == REQUEST then
-        if counts then post(lease, scope, group, c, n, lease.taken[n] + lease.posted[n]) end
+        if counts then post(lease, lease.buckets[n], group, c, n, lease.taken[n] + lease.posted[n]) end
       elseif unit ~= SLOT and used then
-        post(lease, scope, group, c, n, used[unit + 1])
+        post(lease, lease.buckets[n], group, c, n, used[unit + 1])
       end
     end
   end
@@ -108,24 +114,18 @@ local function leave(scope)
 end
 
 local function release_all(lease)
-  local n = 0
-  for g, group in ipairs(lease.row) do
-    local scope = scope_at(lease.keys[g])
-    for c = 1, #group, CHARGE do
-      n = n + 1
-      hold(scope, bucket_at(scope, group, c), -lease.taken[n])
-    end
-    leave(scope)
-  end
+  for n = 1, #lease.buckets do hold(lease.buckets[n], -lease.taken[n]) end
+  for g = 1, #lease.keys do leave(scopes[lease.keys[g]]) end
 end
 
 local function read_lease(id)
   local text = call('GET', PREFIX .. 'lease:' .. id)
   if not text then return nil end
-  local state, row, grant, opened = decode(text)
+  local state, packed_row, grant, opened = decode(text)
+  local row = decode(packed_row)
   return {
     ttl = state[1], used = state[2], keys = state[3], taken = state[4], posted = state[5], past = state[6],
-    row = decode(row), packed_row = row, grant = grant, opened = opened,
+    row = row, packed_row = packed_row, grant = grant, opened = opened, buckets = open_row(row, state[3], 0),
   }
 end
 
@@ -154,7 +154,8 @@ local function reap()
       release_all(lease)
       local posted = encode(lease.ttl, lease.keys, lease.posted, lease.packed_row)
       call('SET', PREFIX .. 'done:' .. id, 'expired' .. posted, 'PX', LATE_MS)
-      note('abandoned', id, encode({lease.opened, 1, lease.used[2], lease.used[3], lease.used[4]}))
+      local used = lease.used == '' and {0, 0, 0, 0} or decode(lease.used)
+      note('abandoned', id, encode({lease.opened, 1, used[2], used[3], used[4]}))
     end
     drop_lease(id)
   end
@@ -165,11 +166,11 @@ end
 local function flush()
   for key, scope in pairs(scopes) do
     if scope.touched then
-      local fields = {'HSET', key, 'life', to_bytes('dd', scope.leases, scope.drained)}
+      local fields, n = {'HSET', key, 'life', to_bytes('dd', scope.leases, scope.drained)}, 4
       for dim, bucket in pairs(scope.buckets) do
         if bucket.touched then
-          fields[#fields + 1] = dim
-          fields[#fields + 1] = to_bytes('ddd', bucket.debt, bucket.at, bucket.held)
+          fields[n + 1], fields[n + 2] = dim, to_bytes('ddd', bucket.debt, bucket.at, bucket.held)
+          n = n + 2
         end
       end
       call(unpack(fields))

@@ -8,8 +8,9 @@ for i = 3, #KEYS do
   local id = sub(KEYS[i], #PREFIX + 7)
   local lease = read_lease(id)
   if lease then
-    lease.used = decode(ARGV[i - 1])
-    post_all(lease, lease.used[REQUEST + 1] > 0, lease.used)
+    local used = decode(ARGV[i - 1])
+    lease.used = ARGV[i - 1]
+    post_all(lease, used[REQUEST + 1] > 0, used)
     write_lease(id, lease)
   else
     lost[#lost + 1] = i - 3

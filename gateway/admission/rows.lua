@@ -15,28 +15,29 @@ local function shed_ms(bucket, group, c, weighed)
   return (floor(bucket.at / group[c + PERIOD]) + 1) * group[c + PERIOD] - now
 end
 
-local function prior_of(prior, key, dim)
+-- What the lease has in a charge's bucket: nothing for a new lease.
+local function claim_in(prior, key, dim)
   return prior and prior[key] and prior[key][dim]
 end
 
 -- The refusal of a row, if it does not fit, and whether no other row may be tried. Taking nothing always fits.
-local function refusal_of(index, row, base, estimate, prior)
-  local number, named, rank, never, wait, ends = -1, nil, 4, 0, 0, false
-  for g, group in ipairs(row) do
-    local key = KEYS[base + g]
-    for c = 1, #group, CHARGE do
-      number = number + 1
-      local cost, claim = estimate[group[c + UNIT] + 1], prior_of(prior, key, group[c])
+local function refusal_of(index, row, buckets, base, estimate, prior)
+  local n, named, rank, never, wait, ends = 0, nil, 4, 0, 0, false
+  for g = 1, #row do
+    local group = row[g]
+    for c = FIRST, #group, CHARGE do
+      n = n + 1
+      local cost, claim = estimate[group[c + UNIT] + 1], claim_in(prior, KEYS[base + g], group[c])
       if claim then cost = cost - claim.taken - claim.posted end
       if cost > 0 then
-        local bucket, kind = bucket_at(scope_at(key), group, c), group[c + KIND]
+        local bucket, kind = buckets[n], group[c + KIND]
         local lacking = bucket.held + cost - group[c + CAPACITY]
-        local excess = bucket.debt + lacking * (kind == LEAKS and group[c + PERIOD] or 1)
+        local excess = bucket.debt + (kind == LEAKS and lacking * group[c + PERIOD] or lacking)
         if excess > 0 then
           if wait == -1 or kind == HELD or lacking > 0 then wait = -1 else wait = max(wait, shed_ms(bucket, group, c, excess)) end
           local too_large = cost > group[c + CAPACITY]
           local its_rank = (group[c + ENDS] == 1 and 0 or 2) + (too_large and 0 or 1)
-          if its_rank < rank then named, rank, never = number, its_rank, too_large and 1 or 0 end
+          if its_rank < rank then named, rank, never = n - 1, its_rank, too_large and 1 or 0 end
           ends = ends or group[c + ENDS] == 1
         end
       end
@@ -45,44 +46,43 @@ local function refusal_of(index, row, base, estimate, prior)
   return named and {index, named, wait, never}, ends
 end
 
-local function levels_of(row, base)
+local function levels_of(row, buckets)
   local levels, n = {}, 0
-  for g, group in ipairs(row) do
-    local scope = scope_at(KEYS[base + g])
-    for c = 1, #group, CHARGE do
-      local bucket, kind, weight = bucket_at(scope, group, c), group[c + KIND], 1
+  for g = 1, #row do
+    local group = row[g]
+    for c = FIRST, #group, CHARGE do
+      local bucket, kind, weight = buckets[n + 1], group[c + KIND], 1
       if kind == LEAKS then weight = group[c + PERIOD] end
       local weighed = bucket.debt + bucket.held * weight
-      levels[n + 1] = ceil(bucket.debt / weight)
-      levels[n + 2] = bucket.held
-      levels[n + 3] = (kind == HELD or weighed == 0) and 0 or shed_ms(bucket, group, c, weighed)
-      n = n + 3
+      levels[3 * n + 1] = ceil(bucket.debt / weight)
+      levels[3 * n + 2] = bucket.held
+      levels[3 * n + 3] = (kind == HELD or weighed == 0) and 0 or shed_ms(bucket, group, c, weighed)
+      n = n + 1
     end
   end
   return levels
 end
 
--- Hold for each charge what was not posted yet. Returns the keys, the units held and the units posted; `prior` claims are used up.
-local function commit(row, base, estimate, prior)
+-- Hold for each charge what was not posted yet. Returns the lease that it makes; `prior` claims that it takes over are used up.
+local function commit(row, buckets, base, estimate, prior)
   local keys, taken, posted, n = {}, {}, {}, 0
-  for g, group in ipairs(row) do
-    local key = KEYS[base + g]
-    local scope = scope_at(key)
-    for c = 1, #group, CHARGE do
+  for g = 1, #row do
+    local group, key = row[g], KEYS[base + g]
+    for c = FIRST, #group, CHARGE do
       n = n + 1
-      local units, was, claim = estimate[group[c + UNIT] + 1], 0, prior_of(prior, key, group[c])
+      local units, was, claim = estimate[group[c + UNIT] + 1], 0, claim_in(prior, key, group[c])
       posted[n] = 0
       if claim then
         was, posted[n] = claim.taken, claim.posted
         units = max(0, units - claim.posted)
         prior[key][group[c]] = nil
       end
-      hold(scope, bucket_at(scope, group, c), units - was)
+      hold(buckets[n], units - was)
       taken[n] = units
     end
     keys[g] = key
   end
-  return keys, taken, posted
+  return {keys = keys, taken = taken, posted = posted, row = row}
 end
 
 -- Test the rows in order and commit the first that fits. Returns the reply and, where one fitted, the lease that it makes.
@@ -90,14 +90,15 @@ local function choose(prior)
   local refusals, levels, index, tested, base = {}, {}, 0, 0, FIRST_KEY
   for arg = FIRST_ROW, #ARGV, 2 do
     local row, estimate = decode(ARGV[arg]), decode(ARGV[arg + 1])
-    local refusal, ends = refusal_of(index, row, base, estimate, prior)
+    local buckets = open_row(row, KEYS, base)
+    local refusal, ends = refusal_of(index, row, buckets, base, estimate, prior)
     if not refusal then
-      local keys, taken, posted = commit(row, base, estimate, prior)
-      local reply = encode({GRANTED, now, index, levels_of(row, base), refusals})
-      return reply, {keys = keys, taken = taken, posted = posted, row = row, packed_row = ARGV[arg]}
+      local lease = commit(row, buckets, base, estimate, prior)
+      lease.packed_row = ARGV[arg]
+      return encode({GRANTED, now, index, levels_of(row, buckets), refusals}), lease
     end
     for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end
-    levels, tested = levels_of(row, base), index
+    levels, tested = levels_of(row, buckets), index
     if ends then break end
     index, base = index + 1, base + #row
   end

@@ -18,6 +18,7 @@ else
   if done then
     local ttl, keys, posted, row = decode(sub(done, 8))
     local late = {keys = keys, posted = posted, row = decode(row), taken = {}}
+    late.buckets = open_row(late.row, keys, 0)
     for n = 1, #posted do late.taken[n] = 0 end
     if spends then post_all(late, false, decode(ARGV[3])) end
     keep_ms, opened = 2 * ttl, 1

@@ -23,9 +23,9 @@ local function has(key, dim, claim)
 end
 local n = 0
 for g, group in ipairs(old.row) do
-  for c = 1, #group, CHARGE do
+  for c = FIRST, #group, CHARGE do
     n = n + 1
-    has(old.keys[g], group[c], {taken = old.taken[n], posted = old.posted[n], group = group, c = c})
+    has(old.keys[g], group[c], {taken = old.taken[n], posted = old.posted[n], group = group, c = c, bucket = old.buckets[n]})
   end
 end
 for i = 1, #old.past, 3 do has(old.past[i], old.past[i + 1], {taken = 0, posted = old.past[i + 2]}) end
@@ -37,9 +37,10 @@ new.past = {}
 
 local function keep(key, claim)
   if new.keys[#new.keys] ~= key then
-    new.keys[#new.keys + 1], new.row[#new.row + 1] = key, {}
+    new.keys[#new.keys + 1], new.row[#new.row + 1] = key, {{}}
   end
   local group = new.row[#new.row]
+  group[1][#group[1] + 1] = claim.group[claim.c]
   for offset = 0, CHARGE - 1 do group[#group + 1] = claim.group[claim.c + offset] end
   new.taken[#new.taken + 1], new.posted[#new.posted + 1] = claim.taken, claim.posted
 end
@@ -51,7 +52,7 @@ for _, place in ipairs(order) do
   if claim and claim.group and not granted and claim.group[claim.c + REACH] == OF_REQUEST then
     keep(key, claim)
   elseif claim then
-    if claim.group then hold(scope_at(key), bucket_at(scope_at(key), claim.group, claim.c), -claim.taken) end
+    if claim.bucket then hold(claim.bucket, -claim.taken) end
     if claim.posted > 0 then
       for _, value in ipairs({key, dim, claim.posted}) do new.past[#new.past + 1] = value end
     end
@@ -59,8 +60,8 @@ for _, place in ipairs(order) do
 end
 if not granted then new.packed_row = encode(new.row) end
 
-for _, key in ipairs(new.keys) do scope_at(key).leases = scope_at(key).leases + 1 end
-for _, key in ipairs(old.keys) do leave(scope_at(key)) end
+for _, key in ipairs(new.keys) do scopes[key].leases = scopes[key].leases + 1 end
+for _, key in ipairs(old.keys) do leave(scopes[key]) end
 new.ttl, new.used, new.grant, new.opened = tonumber(ARGV[2]), old.used, old.grant, old.opened
 write_lease(id, new)
 flush()
