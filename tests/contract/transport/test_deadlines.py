@@ -18,9 +18,12 @@ SOON_S = 0.03
 
 async def test_a_head_that_does_not_come_in_time(bench: Bench) -> None:
     async def script(call: Call) -> None:
+        if call.request.body == b"connect":
+            call.reply()
         await call.gone.wait()
 
     server, transport = await bench.pair(script)
+    await (await transport.open(a_post(b"connect"))).read(0)
     with pytest.raises(TransportError) as caught:
         await transport.open(a_post(), time.monotonic() + SOON_S)
     assert (caught.value.fault, caught.value.sent) == (Fault.TIMEOUT, True)
