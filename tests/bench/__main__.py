@@ -28,7 +28,7 @@ def options() -> argparse.ArgumentParser:
     """Return what the command line takes."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--reps", type=int, default=5, metavar="N", help="rounds of each load (5)")
-    parser.add_argument("--secs", type=float, default=1.5, metavar="S", help="seconds of each window (1.5)")
+    parser.add_argument("--secs", type=float, default=1.0, metavar="S", help="seconds of each window (1)")
     parser.add_argument("--loads", nargs="+", choices=LOADS, default=list(LOADS), help="what is sent (all)")
     parser.add_argument("--most-ratio", type=float, metavar="X", help="fail where a JSON request costs more than X relays")
     return parser

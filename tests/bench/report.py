@@ -2,12 +2,16 @@
 
 import os
 import platform
+import timeit
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from importlib.metadata import version
 from statistics import median
 
-from tests.bench.loads import Load
+import msgspec
+
+from tests.bench.loads import LOADS, Load
 from tests.bench.measure import Sample
 
 
@@ -31,7 +35,14 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 def conditions(rounds: str) -> str:
     """Return what a run ran on, in a line."""
     machine, python, uvloop = platform.machine(), platform.python_version(), version("uvloop")
-    return f"{machine}, Python {python}, uvloop {uvloop}; {rounds}; load average before: {os.getloadavg()[0]:.1f}"
+    now = f"load average {os.getloadavg()[0]:.1f}, yardstick {yardstick_us():.2f} us"
+    return f"{machine}, Python {python}, uvloop {uvloop}; {rounds}; {now}"
+
+
+def yardstick_us() -> float:
+    """Return what it takes here and now to decode the request: figures of two machines, or of two hours, compare by it."""
+    body = LOADS["json"].request.partition(b"\r\n\r\n")[2]
+    return min(timeit.repeat(partial(msgspec.json.decode, body), number=5_000, repeat=5)) / 5_000 * 1e6
 
 
 def table(load: Load, found: dict[str, Sequence[Sample]], floor: str, calls: dict[str, float]) -> str:
