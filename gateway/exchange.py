@@ -145,19 +145,22 @@ class Reservation:
         record = self.record
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
         record.cost_nano_usd = self._cost_nano_usd(record.usage)
-        usage = record.usage
+        usage, certain = record.usage, self.hold is Hold.GRANTED
         settlement = Settle(
             id=record.request_id,
-            capacity=self.capacity,
+            capacity=self.capacity or not certain,  # what was never dispatched spends nothing, even where it was granted
             actual=Estimate(1, usage.input, usage.output, usage.total),
             closed=encode(closed(record, opened)),
-            certain=self.hold is Hold.GRANTED,
+            certain=certain,
         )
-        posted = await self._books.settle(settlement)
-        # What a grant that was never heard of came to, only its end can tell.
-        record.opened = settlement.certain if posted is None else posted.opened
-        record.settled_unix_ms = None if posted is None else posted.now_ms
-        self._books.observe(record)
+        record.opened = certain
+        try:
+            posted = await self._books.settle(settlement)
+            if posted is not None:
+                # What a grant that was never heard of came to, only its end can tell.
+                record.opened, record.settled_unix_ms = posted.opened, posted.now_ms
+        finally:
+            self._books.observe(record)
 
     def _cost_nano_usd(self, usage: Usage) -> int | None:
         bill = self.bill

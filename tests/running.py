@@ -44,7 +44,7 @@ class Running:
     async def rows(self) -> list[Any]:
         """Return the ledger's rows, newest first, once all is written."""
         await self.settled()
-        while (await self.gateway._ledger._stream.backlog()).length:
+        while await self.gateway._redis.xlen(self.gateway._ledger._stream.key):
             await asyncio.sleep(0.02)
         reader = Reader(self.database)
         try:

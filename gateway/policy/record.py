@@ -12,7 +12,10 @@ from gateway.wire.usage import Usage
 
 
 class Outcome(StrEnum):
-    """How a request ended. `REJECTED` never opened a lease and has no ledger row; `ABANDONED` is written by expiry alone."""
+    """How a request ended. `ABANDONED` is written by expiry alone.
+
+    `REJECTED` was never served: it has a ledger row only where the store granted it after nobody waited for the answer any more.
+    """
 
     OK = "ok"
     CANCELLED = "cancelled"
