@@ -135,10 +135,11 @@ class HttpServer:
         self._server.close()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something that this server sees comes true: a request, a connection made or gone."""
-        while not condition():
-            self._changed.clear()
-            await self._changed.wait()
+        """Wait until something that this server sees comes true: a request, a connection made or gone. Gives up after 5 s."""
+        async with asyncio.timeout(5.0):
+            while not condition():
+                self._changed.clear()
+                await self._changed.wait()
 
     def notice(self) -> None:
         """Let `until` look again."""

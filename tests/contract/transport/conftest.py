@@ -74,8 +74,9 @@ async def pieces_of(reply: Reply) -> list[bytes]:
 
 async def at_rest(transport: Transport) -> None:
     """Return when nothing is under way; what a cancelled caller left is tidied up in the background."""
-    while (held := transport.occupancy()).busy or held.waiting:
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(5.0):
+        while (held := transport.occupancy()).busy or held.waiting:
+            await asyncio.sleep(0.001)
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -253,13 +253,13 @@ async def test_endless_trailers_are_a_protocol_fault(bench: Bench) -> None:
     assert await fault_of(got) == (b"", Fault.PROTOCOL)
 
 
-async def test_an_error_that_comes_before_the_request_is_taken_is_a_reply(plain: Bench) -> None:
+@pytest.mark.parametrize("farewell", [b"connection: close\r\n", b""], ids=["close", "keep"])
+async def test_an_error_that_comes_before_the_request_is_taken_is_a_reply(plain: Bench, farewell: bytes) -> None:
     """A peer that refuses a large body answers at its head and stops reading."""
-    refused = b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\nconnection: close\r\n\r\nno"
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(refused)
+        writer.write(b"HTTP/1.1 413 Large\r\ncontent-length: 2\r\n%b\r\nno" % farewell)
         await done.wait()
         writer.close()
 
@@ -275,6 +275,7 @@ async def test_an_error_that_comes_before_the_request_is_taken_is_a_reply(plain:
     else:
         got = await opening
         assert (got.status, await got.read(2)) == (413, b"no")
+        assert transport.occupancy().idle == 0
         done.set()
     await at_rest(transport)
     server.close()
