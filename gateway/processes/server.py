@@ -10,6 +10,7 @@ from typing import Any
 
 import uvicorn
 
+from gateway.processes.protocol import Http1
 from gateway.tasks import Owned
 
 Asgi = Callable[..., Any]
@@ -29,7 +30,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 uds=str(unix_path) if unix_path is not None else None,
-                http="httptools",
+                http=Http1,
                 ws="none",
                 lifespan="off",
                 interface="asgi3",
