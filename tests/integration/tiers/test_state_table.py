@@ -1,8 +1,8 @@
 """Tiers as a client meets them: the rows of the wire contract's state table (2.3), each by its number, on a gateway that runs.
 
 Model M has two slots: with one held it is *busy* (over-limit and flex find no room), with two it is *full*. Model `plain` offers
-default alone and has room for all. Every key may ask RPM times a minute; it is *over* once it has. Rows that wait in a queue, that
-spend a budget or that lose Redis are not here. There is no queue yet: a full model answers as if asked to fail fast.
+default alone and has room for all. Every key may ask RPM times a minute; it is *over* once it has. Rows that wait in a queue,
+that spend a budget or that lose Redis are not here.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -173,7 +173,7 @@ async def test_a_row(row: Row, table: Scene) -> None:
 
 
 async def credits_of(table: Scene, key: str) -> tuple[int, int]:
-    """Return what a key has consumed: requests, and tokens in units of a request's. What has leaked since is less than half of one."""
+    """Return what a key has consumed: requests, and tokens in units of a request's, less what has leaked since."""
     probe = await table.ask(key=key, model="plain", service_tier="default", max_tokens=1)
     await table.run.settled()
     tokens = round((TPM - int(probe.headers["x-ratelimit-remaining-tokens"])) / TOKENS)
