@@ -68,7 +68,7 @@ class Pool:
         for place in [*self._waiting]:
             self._send_off(place, _closed())
         for connection in [*self._busy, *self._idle]:
-            connection.fail(_closed())
+            connection.fail(TransportError(Fault.RESET, "the transport was closed", sent=True))
         await self._dialling.drain(0)
         if self._timer is not None:
             self._timer.cancel()
@@ -144,7 +144,7 @@ class Pool:
         if isinstance(outcome, Connection) and not outcome.closed:
             self.keep(outcome)
         elif len(self._waiting) > self._connecting:
-            # Those in line are fewer than the connections still being made, or one of them is out of luck.
+            # More stand in line than connections are being made for them: the first has had its chance.
             self._send_off(next(iter(self._waiting)), _hung_up() if isinstance(outcome, Connection) else outcome)
             self._grow()
 

@@ -236,11 +236,12 @@ async def test_closing_ends_what_is_under_way_and_refuses_what_comes(bench: Benc
     got = await transport.open(a_post())
     await transport.aclose()
     await server.until(lambda: not server.lines)
-    with pytest.raises(TransportError):
+    with pytest.raises(TransportError) as caught:
         await got.next()
+    assert (caught.value.fault, caught.value.sent) == (Fault.RESET, True)
     with pytest.raises(TransportError) as caught:
         await transport.open(a_post())
-    assert not caught.value.sent
+    assert (caught.value.fault, caught.value.sent) == (Fault.CONNECT, False)
     assert transport.occupancy() == Occupancy(busy=0, idle=0, waiting=0)
 
 
