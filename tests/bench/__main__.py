@@ -83,8 +83,11 @@ def main() -> int:
     os.sched_setaffinity(0, {machine.rest})
     gc.freeze()
     gc.disable()
-    with staged(machine) as stage, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(bench.run(stage))
+    try:
+        with staged(machine) as stage, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(bench.run(stage))
+    except (RuntimeError, TimeoutError) as error:
+        bench.amiss.append(f"{error}")
     for line in bench.amiss:
         print(line, file=sys.stderr)
     return 1 if bench.amiss else 0

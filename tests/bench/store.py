@@ -9,7 +9,7 @@ from redis import Redis
 from gateway.admission.client import ledger_key
 
 LOOK_S = 0.05
-LONGEST_REST_S = 10.0
+LONGEST_REST_S = 20.0
 
 
 class Store:
@@ -34,5 +34,5 @@ class Store:
         await asyncio.sleep(LOOK_S)  # the last settlements follow their answers
         while self._redis.xlen(ledger_key()):
             if time.monotonic() > give_up_s:
-                raise TimeoutError("the ledger is still not written")
+                raise TimeoutError(f"the ledger is not written after {LONGEST_REST_S:g} s")
             await asyncio.sleep(LOOK_S)
