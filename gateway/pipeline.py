@@ -5,7 +5,7 @@ made in `gateway.policy`; this room asks, acts and keeps the record.
 """
 
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -36,6 +36,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoint: Endpoint
     headers: Headers
+    fields: Mapping[bytes, bytes]
+    """The same by name, the last of doubles."""
     query: bytes
     address: str | None
     check: Callable[[], None]
@@ -97,7 +99,7 @@ class Corridor:
         note_key(record, key)
         request = parse(visit.endpoint, await visit.body())
         note_request(record, request)
-        due = deadline(visit.headers, record.started_s, stream=request.stream)
+        due = deadline(visit.fields, record.started_s, stream=request.stream)
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
         wanted = tiers.wish(request.service_tier, key, visit.endpoint)
         job = Job(

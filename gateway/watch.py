@@ -41,7 +41,10 @@ class Watch:
 
     def arm(self, *timers: tuple[Cut, float]) -> None:
         """Set the timers that count from now on; the earliest one is kept."""
-        self.due_cut, self.due_s = min(timers, key=_due)
+        self.due_s = NEVER
+        for cut, due_s in timers:
+            if due_s < self.due_s:
+                self.due_cut, self.due_s = cut, due_s
 
     def cancel(self, cut: Cut) -> None:
         """Cut the request short, unless it was before."""
@@ -54,10 +57,6 @@ class Watch:
         self.cut = None
         self.due_s = NEVER
         self._task.uncancel()
-
-
-def _due(timer: tuple[Cut, float]) -> float:
-    return timer[1]
 
 
 class Sweep:

@@ -1,5 +1,6 @@
 """How long a request may take: from its receipt to the commit point, or as long as its client says. Seconds. Pure."""
 
+from collections.abc import Mapping
 from math import isfinite
 
 import msgspec
@@ -20,21 +21,20 @@ class Deadline(msgspec.Struct, frozen=True):
     ends_s: float | None
 
 
-def deadline(headers: list[tuple[bytes, bytes]], started_s: float, *, stream: bool) -> Deadline:
+def deadline(headers: Mapping[bytes, bytes], started_s: float, *, stream: bool) -> Deadline:
     """Return the deadline of a request received at `started_s`.
 
     `x-request-timeout` (decimal seconds) is the client's explicit word; `x-stainless-read-timeout` is an SDK's, taken on unary
     calls. Raises `InvalidValue` for an explicit word that is no positive number.
     """
-    hint_s: float | None = None
-    for name, value in headers:
-        if name == b"x-request-timeout":
-            asked_s = _seconds(value)
-            if asked_s is None:
-                raise InvalidValue("x-request-timeout must be a positive number of seconds", param="x-request-timeout")
-            return Deadline(started_s + min(asked_s, LONGEST_S), started_s + asked_s)
-        if name == b"x-stainless-read-timeout" and not stream:
-            hint_s = _seconds(value)
+    asked = headers.get(b"x-request-timeout")
+    if asked is not None:
+        asked_s = _seconds(asked)
+        if asked_s is None:
+            raise InvalidValue("x-request-timeout must be a positive number of seconds", param="x-request-timeout")
+        return Deadline(started_s + min(asked_s, LONGEST_S), started_s + asked_s)
+    hint = None if stream else headers.get(b"x-stainless-read-timeout")
+    hint_s = None if hint is None else _seconds(hint)
     if hint_s is None:
         return Deadline(started_s + LONGEST_S, None)
     return Deadline(started_s + min(max(hint_s - SDK_MARGIN_S, hint_s / 2), LONGEST_S), None)

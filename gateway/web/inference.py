@@ -4,7 +4,8 @@ Litestar mounts these by path; its middleware and exception handling do not run 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import chain
 
 import msgspec
 
@@ -26,6 +27,9 @@ from gateway.tasks import Owned
 from gateway.watch import Sweep
 from gateway.web.client import Buffered, Client, Message, Receive, Send
 from gateway.wire.request import Endpoint
+
+Fields = Mapping[bytes, bytes]
+"""A request's headers by name, in lower case."""
 
 OVERLOAD_WAIT_MS = 1_000
 GZIP = b"gzip"
@@ -83,22 +87,24 @@ class Inference:
         floor = self._floor
         request_id, dice = floor.clocks.request_id()
         headers: Headers = scope["headers"]
+        fields = dict(headers)
         watch = floor.sweep.open()
         client = Client(receive, send, watch, floor.buffered)
         visit = Visit(
             endpoint=self._endpoint,
             headers=headers,
+            fields=fields,
             query=scope["query_string"],
             address=scope["client"][0] if scope["client"] else None,
-            check=lambda: check_head(scope["method"], headers, floor),
-            body=lambda: read_body(client, headers, floor),
+            check=lambda: check_head(scope["method"], headers, fields, floor),
+            body=lambda: read_body(client, fields, floor),
             watch=watch,
             record=Record(
                 request_id=request_id,
                 route=self._route,
                 started_s=floor.clocks.now_s(),
                 started_unix_ms=floor.clocks.unix_ms(),
-                client_request_id=client_request_id(headers),
+                client_request_id=client_request_id(fields),
             ),
             dice=dice,
         )
@@ -125,35 +131,31 @@ class Inference:
             await client.refuse(Internal("The gateway failed to handle this request"), trail(record, hide_providers=hide))
 
 
-async def read_body(client: Client, headers: Headers, floor: Floor) -> bytes:
+async def read_body(client: Client, fields: Fields, floor: Floor) -> bytes:
     """Return the body as the client meant it. Raises `RequestTooLarge` and `InvalidRequest`."""
     body = await client.body(floor.caps.body_bytes, floor.watchers)
-    packed = any(name == b"content-encoding" and coding(value) == GZIP for name, value in headers)
+    packed = coding(fields.get(b"content-encoding", b"")) == GZIP
     return client.unpack(body, floor.caps.body_bytes) if packed else body
 
 
-def client_request_id(headers: Headers) -> str | None:
+def client_request_id(fields: Fields) -> str | None:
     """Return the client's own id for its request, where it gave one."""
-    for name, value in headers:
-        if name == b"x-request-id":
-            return value[:LONGEST_CLIENT_ID].decode("latin-1")
-    return None
+    found = fields.get(b"x-request-id")
+    return None if found is None else found[:LONGEST_CLIENT_ID].decode("latin-1")
 
 
-def check_head(method: str, headers: Headers, floor: Floor) -> None:
+def check_head(method: str, headers: Headers, fields: Fields, floor: Floor) -> None:
     """Raise the `GatewayError` of a head that is no clean POST of JSON, or that comes when there is no room for it."""
     if method != "POST":
         raise MethodNotAllowed(allow="POST")
     floor.check_room()
-    if sum(len(name) + len(value) for name, value in headers) > floor.caps.header_bytes:
+    if sum(map(len, chain.from_iterable(headers))) > floor.caps.header_bytes:
         raise HeadersTooLarge(f"The request's headers are larger than {floor.caps.header_bytes} bytes")
-    for name, value in headers:
-        if name == b"content-type":
-            check_content_type(value)
-        elif name == b"content-encoding" and coding(value) not in CODINGS:
-            raise UnsupportedMediaType("A request body may be compressed with gzip, and nothing else")
-        elif name == b"content-length":
-            check_length(value, floor.caps.body_bytes)
+    check_content_type(fields.get(b"content-type", b""))
+    if coding(fields.get(b"content-encoding", b"")) not in CODINGS:
+        raise UnsupportedMediaType("A request body may be compressed with gzip, and nothing else")
+    if b"content-length" in fields:
+        check_length(fields[b"content-length"], floor.caps.body_bytes)
 
 
 def coding(value: bytes) -> bytes:
@@ -163,6 +165,8 @@ def coding(value: bytes) -> bytes:
 
 def check_content_type(value: bytes) -> None:
     """Raise `UnsupportedMediaType` for what is not JSON; an absent or empty type is taken for JSON."""
+    if value == b"application/json":
+        return
     media = value.partition(b";")[0].strip().lower()
     if media and media != b"application/json" and not media.endswith(b"+json"):
         raise UnsupportedMediaType("The request body must be application/json")
