@@ -15,6 +15,7 @@ from gateway.exchange import Books, Exchange, Hold, Reservation
 from gateway.policy import tiers, verdicts
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.deadlines import deadline
+from gateway.policy.floods import FloodGuard
 from gateway.policy.keys import for_project
 from gateway.policy.record import Opened, Outcome, Record
 from gateway.tasks import Owned
@@ -60,6 +61,7 @@ class Corridor:
         self.draining = False
         self.tasks = Owned()
         """Settlements under way."""
+        self._floods = FloodGuard()
         self._authenticate = authenticate
         self._store = store
         self._books = books
@@ -97,6 +99,7 @@ class Corridor:
             raise Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
         key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
         note_key(record, key)
+        self._floods.count(key, record.started_unix_ms)
         request = parse(visit.endpoint, await visit.body())
         note_request(record, request)
         due = deadline(visit.fields, record.started_s, stream=request.stream)

@@ -1,0 +1,52 @@
+"""A worker's own guard against floods: a key that asks far more often than it may is turned away without a call to the store.
+
+The exact limit stays where all workers share it; this one is so wide that no client within its limit ever meets it, and costs nothing
+to be refused by. Unix milliseconds of any one clock. Pure.
+"""
+
+from gateway.errors import RateLimited
+from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
+from gateway.policy.catalogue import Key
+from gateway.policy.limits import MINUTE_MS, Bucket, weight
+
+TIMES = 20
+"""How many times its limit of requests a minute a key may ask each worker: retries and bursts stay far below, loops do not."""
+
+
+class FloodGuard:
+    """What each key has asked of this worker lately, refused requests included."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, tuple[Charge, Bucket]] = {}
+
+    def count(self, key: Key, now_ms: int) -> None:
+        """Count one request. Raises `RateLimited` where it is one too many; a key without a limit is never one."""
+        rpm = key.limits.rpm
+        if rpm is None:
+            return
+        known = self._keys.get(key.id)
+        if known is None or known[0].limit != rpm:
+            known = self._keys[key.id] = (_charge(key.id, rpm), Bucket())
+        charge, bucket = known
+        bucket.fold(charge, now_ms)
+        if bucket.excess(charge, 1) > 0:
+            text = f"Rate limit reached on requests per minute (RPM): limit {rpm}, asked many times as often"
+            raise RateLimited(text, dimension="requests", retry_after_ms=bucket.wait_ms(charge, 1, now_ms))
+        bucket.debt += weight(charge)
+
+
+def _charge(key_id: str, rpm: int) -> Charge:
+    most = TIMES * rpm
+    return Charge(
+        f"k:{key_id}",
+        Dimension.RPM,
+        Kind.RATE,
+        Unit.REQUEST,
+        Reach.REQUEST,
+        most,
+        most,
+        MINUTE_MS,
+        rpm,
+        tenant=True,
+        ends_walk=True,
+    )
