@@ -1,7 +1,7 @@
 """A worker's own guard against floods: a key that asks far more often than it may is turned away without a call to the store.
 
-The exact limit stays where all workers share it; this one is so wide that no client within its limit ever meets it, and costs nothing
-to be refused by. Unix milliseconds of any one clock. Pure.
+The exact limit stays where all workers share it; this one is so wide that no client within its limit ever meets it, and costs
+nothing to be refused by. Unix milliseconds of any one clock. Pure.
 """
 
 from gateway.errors import RateLimited
