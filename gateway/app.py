@@ -6,6 +6,7 @@ ledger's consumer. Clocks, ids and chance enter here, as values that everything 
 
 import asyncio
 import contextlib
+import ssl
 import sys
 import time
 from importlib.metadata import version
@@ -24,7 +25,7 @@ from gateway.admission.heartbeat import Leases
 from gateway.books import Bookkeeper
 from gateway.config import Config, compile_catalogue
 from gateway.pipeline import Corridor
-from gateway.policy.catalogue import Catalogue, Deployment, Key, Model
+from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.keys import check_key, enter
 from gateway.policy.routing import Planner
 from gateway.providers import DIALECTS
@@ -40,6 +41,7 @@ from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
 from gateway.upstream import connect
+from gateway.upstream.origin import tls_context
 from gateway.upstream.transport import Transport
 from gateway.walk import Snapshot, Store
 from gateway.watch import Cut, Sweep
@@ -81,11 +83,7 @@ class Gateway:
         self._tasks = Owned()
         self._health = LedgerHealth()
         catalogue = compile_catalogue(config, place.pepper)
-        self._transports = {
-            deployment.id: transport_of(model, deployment)
-            for model in catalogue.models.values()
-            for deployment in model.deployments
-        }
+        self._transports = transports_of(catalogue)
         self._connection = Connection(
             parse_endpoint(place.redis_url, ca_file=config.redis.ca_file), self._tasks, timeout_s=config.redis.timeout_s
         )
@@ -191,11 +189,20 @@ def snapshot_of(catalogue: Catalogue, transports: dict[str, Transport], lease_tt
     )
 
 
-def transport_of(model: Model, deployment: Deployment) -> Transport:
-    """Return a deployment's own connections, as many as it may have requests."""
-    ceiling = deployment.max_concurrency
-    most = UNBOUNDED_CONNECTIONS if ceiling is None else min(ceiling + SPARE_CONNECTIONS, UNBOUNDED_CONNECTIONS)
-    return connect(deployment.provider, model.timeouts, max_connections=most)
+def transports_of(catalogue: Catalogue) -> dict[str, Transport]:
+    """Return each deployment's own connections, as many as it may have requests."""
+    # Loading the roots of trust takes tens of milliseconds: deployments that trust the same ones share them.
+    trusted: dict[str | None, ssl.SSLContext] = {}
+    found: dict[str, Transport] = {}
+    for model in catalogue.models.values():
+        for deployment in model.deployments:
+            provider, ceiling = deployment.provider, deployment.max_concurrency
+            if provider.ca_file not in trusted and provider.base_url.startswith("https:"):
+                trusted[provider.ca_file] = tls_context(provider.ca_file)
+            most = UNBOUNDED_CONNECTIONS if ceiling is None else min(ceiling + SPARE_CONNECTIONS, UNBOUNDED_CONNECTIONS)
+            tls = trusted.get(provider.ca_file)
+            found[deployment.id] = connect(provider, model.timeouts, max_connections=most, tls=tls)
+    return found
 
 
 def labels_of(catalogue: Catalogue) -> Labels:
