@@ -37,7 +37,7 @@ class Hold(Enum):
     GRANTED = "granted"
 
 
-class Bill(msgspec.Struct, frozen=True):
+class Bill(msgspec.Struct, frozen=True, gc=False):
     """At what the attempt under way is charged: the model's price, the tier's multiplier, the prompt's estimate."""
 
     price: Price | None = None

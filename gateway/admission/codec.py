@@ -17,7 +17,7 @@ GRANTED, REFUSED = 0, 1
 encode = msgspec.msgpack.Encoder().encode
 
 
-class Reply(msgspec.Struct, frozen=True, array_like=True):
+class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What acquire.lua and switch.lua answer; the layout is told in rows.lua."""
 
     verdict: int

@@ -50,7 +50,7 @@ class Reach(IntEnum):
     DEPLOYMENT = 2
 
 
-class Charge(msgspec.Struct, frozen=True, array_like=True):
+class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a candidate takes from one bucket.
 
     `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`). A RATE bucket
@@ -72,7 +72,7 @@ class Charge(msgspec.Struct, frozen=True, array_like=True):
     ends_walk: bool
 
 
-class Estimate(msgspec.Struct, frozen=True, array_like=True):
+class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a request is held to cost, indexed by `Unit`."""
 
     request: int
@@ -86,7 +86,7 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True):
         return (self.request, self.input, self.output, self.total, self.slot)[unit]
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One candidate: charge these buckets and this deployment serves the request at this tier."""
 
     deployment: str
@@ -96,7 +96,7 @@ class Row(msgspec.Struct, frozen=True):
     estimate: Estimate
 
 
-class Acquire(msgspec.Struct, frozen=True):
+class Acquire(msgspec.Struct, frozen=True, gc=False):
     """Test `rows` in order at one instant and commit the first that fits. `opened` is the ledger's `open` event."""
 
     id: str
@@ -105,7 +105,7 @@ class Acquire(msgspec.Struct, frozen=True):
     opened: bytes
 
 
-class Switch(msgspec.Struct, frozen=True):
+class Switch(msgspec.Struct, frozen=True, gc=False):
     """End a lease's attempt and, at the same instant, try `rows` for it. `capacity` says that the end was one of capacity."""
 
     id: str
@@ -114,7 +114,7 @@ class Switch(msgspec.Struct, frozen=True):
     ttl_ms: int
 
 
-class Settle(msgspec.Struct, frozen=True):
+class Settle(msgspec.Struct, frozen=True, gc=False):
     """End a lease: post what was really used. `capacity` as in `Switch`. `closed` is the ledger's `close` event.
 
     `certain` says that the lease was granted. An end that is not certain of it, where there is no lease either, writes no event;
@@ -128,14 +128,14 @@ class Settle(msgspec.Struct, frozen=True):
     certain: bool = True
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """A lease that is still at work: what it has used so far (`request` is 1 once there was content)."""
 
     id: str
     so_far: Estimate
 
 
-class Level(msgspec.Struct, frozen=True):
+class Level(msgspec.Struct, frozen=True, gc=False):
     """A bucket after the decision: `level` was used and leaks (units, rounded up), `held` is reserved.
 
     `reset_ms` is when the bucket would be empty if its holds were posted now, 0 where only a holder's end tells.
@@ -147,7 +147,7 @@ class Level(msgspec.Struct, frozen=True):
     reset_ms: int
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True, gc=False):
     """Why one row did not fit: its first violated charge, of those that end the walk if any does; one that never fits goes first.
 
     `wait_ms` is when the row would fit if nothing else happened (the longest over its violated charges), None if only another
@@ -160,7 +160,7 @@ class Refusal(msgspec.Struct, frozen=True):
     never: bool
 
 
-class Granted(msgspec.Struct, frozen=True):
+class Granted(msgspec.Struct, frozen=True, gc=False):
     """The row that was committed, at `now_ms`."""
 
     row: int
@@ -169,7 +169,7 @@ class Granted(msgspec.Struct, frozen=True):
     refusals: tuple[Refusal, ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """No row fitted; nothing was written. `refusals` has one entry for each row that was tested; `levels` are the last one's."""
 
     now_ms: int
@@ -177,13 +177,13 @@ class Refused(msgspec.Struct, frozen=True):
     levels: tuple[Level, ...]
 
 
-class Spent(msgspec.Struct, frozen=True):
+class Spent(msgspec.Struct, frozen=True, gc=False):
     """This lease's life is over already: its id was settled or expired before."""
 
     now_ms: int
 
 
-class Posted(msgspec.Struct, frozen=True):
+class Posted(msgspec.Struct, frozen=True, gc=False):
     """When an end came, and whether there is a lease that it ended: by this call, or before.
 
     Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.

@@ -13,14 +13,14 @@ from gateway.policy.limits import charges
 from gateway.policy.tiers import SPENDS_NO_RATES
 
 
-class Tenant(msgspec.Struct, frozen=True):
+class Tenant(msgspec.Struct, frozen=True, gc=False):
     """Who is charged: a key and what it shares with its organisation."""
 
     key: Key
     org: Org
 
 
-class Target(msgspec.Struct, frozen=True):
+class Target(msgspec.Struct, frozen=True, gc=False):
     """Where a request could go: one deployment of one model, at one tier."""
 
     model: Model

@@ -14,7 +14,7 @@ SDK_MARGIN_S = 2.0
 """How much earlier than an SDK's own timeout an answer must be there to arrive in time."""
 
 
-class Deadline(msgspec.Struct, frozen=True):
+class Deadline(msgspec.Struct, frozen=True, gc=False):
     """`commit_s` is when there must be an answer; `ends_s` when a stream must be over, None unless the client said so."""
 
     commit_s: float

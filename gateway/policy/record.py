@@ -27,7 +27,7 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One candidate that was tried, or refused before it was tried (`sent` False, status 429).
 
     `outcome` is `ok`, a `Fault`, or `refused`; `status` is the upstream's, 0 when it gave none.
@@ -41,7 +41,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int = 0
 
 
-class Record(msgspec.Struct, kw_only=True):
+class Record(msgspec.Struct, kw_only=True, gc=False):
     """The one mutable value of a request. Every other room reads it."""
 
     request_id: str
@@ -83,7 +83,7 @@ class Record(msgspec.Struct, kw_only=True):
     rate_headers: list[tuple[bytes, bytes]] = []
 
 
-class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """The ledger's `open` event, written with the grant."""
 
     request_id: str
@@ -99,7 +99,7 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     client_request_id: str | None
 
 
-class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """The ledger's `close` event, written with the settlement. It repeats the opening, so that either alone makes a row."""
 
     opened: Opened

@@ -21,7 +21,7 @@ from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
 
 
-class Way(msgspec.Struct, frozen=True):
+class Way(msgspec.Struct, frozen=True, gc=False):
     """What stays the same for every request of one key to one target: the charges, and what an answer is billed at.
 
     `smallest_bucket_tokens` is the tightest bucket of output; `echoes` what the provider's own word for the tier changes.
@@ -34,7 +34,7 @@ class Way(msgspec.Struct, frozen=True):
     echoes: Mapping[str, Echo] = {}
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """One thing to try. `stage` is its model's place in the chain; `shown` the name that the client knows the model by."""
 
     stage: int
@@ -48,7 +48,7 @@ class Candidate(msgspec.Struct, frozen=True):
         return self.way.target
 
 
-class Plan(msgspec.Struct, frozen=True):
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """All candidates in the order of the walk, and what leads from one stage to the next."""
 
     candidates: tuple[Candidate, ...]
@@ -56,7 +56,7 @@ class Plan(msgspec.Struct, frozen=True):
     max_attempts: int
 
 
-class End(msgspec.Struct, frozen=True):
+class End(msgspec.Struct, frozen=True, gc=False):
     """How one candidate ended: by a refusal before it was tried (`sent` False) or by a failed attempt."""
 
     candidate: int

@@ -33,7 +33,7 @@ SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT, Tier.FLEX})
 """Tiers that neither consult nor charge the RPM, TPM and RPD of key and org; concurrency and guards always hold."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class Wish(msgspec.Struct, frozen=True, gc=False):
     """What a request asks for once its key has been heard.
 
     `overflow` allows service over the limit when rates refuse. `named` tells a tier that the client wrote from one that `auto` or
@@ -45,7 +45,7 @@ class Wish(msgspec.Struct, frozen=True):
     named: bool = False
 
 
-class Echo(msgspec.Struct, frozen=True):
+class Echo(msgspec.Struct, frozen=True, gc=False):
     """The tier that an answer names and is billed at."""
 
     tier: Tier

@@ -7,14 +7,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 
-class Function(msgspec.Struct):
+class Function(msgspec.Struct, gc=False):
     """What a tool call calls."""
 
     name: str | None = None
     arguments: object = None
 
 
-class ToolCall(msgspec.Struct):
+class ToolCall(msgspec.Struct, gc=False):
     """One tool call, or a fragment of one."""
 
     index: int | None = None
@@ -22,7 +22,7 @@ class ToolCall(msgspec.Struct):
     function: Function | None = None
 
 
-class Said(msgspec.Struct):
+class Said(msgspec.Struct, gc=False):
     """A message, or a delta of one."""
 
     content: str | list[object] | None = None
@@ -34,7 +34,7 @@ class Said(msgspec.Struct):
     audio: object = None
 
 
-class Choice(msgspec.Struct):
+class Choice(msgspec.Struct, gc=False):
     """One of the answers that were asked for."""
 
     index: int | None = None
@@ -44,7 +44,7 @@ class Choice(msgspec.Struct):
     message: Said | None = None
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """A chunk of an answer, or a complete one. A member that is UNSET is not there."""
 
     choices: list[Choice] | None = None

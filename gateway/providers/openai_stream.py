@@ -1,7 +1,7 @@
 """An OpenAI event stream on its way through: events framed, edits spliced in, everything else as it came.
 
 Until something is said nothing goes out, so that the walk may still turn elsewhere (decision 18); from then on each event leaves
-in the read that completes it. Comments and events without a payload are dropped. No timers, no retries. Pure.
+in the read that completes it. Comments and events that say nothing are dropped. No timers, no retries. Pure.
 """
 
 import msgspec
@@ -19,6 +19,9 @@ from gateway.wire.sse import MOST_EVENT_BYTES, Framer
 from gateway.wire.usage import Usage, read_usage
 
 END_MARK = b"[DONE]"
+NULL = b"null"
+"""An event that says nothing: llama.cpp begins the stream of a list of prompts with one."""
+
 TO_CHOICES = b'{"choices":'
 
 NOTHING = Step()
@@ -151,6 +154,8 @@ class OpenAIStream:
         return True
 
     def _other_event(self, payload: bytes) -> Failed | None:
+        if payload == NULL:
+            return None
         chunk = decode_chunk(payload)
         if chunk.is_error:
             return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)

@@ -16,7 +16,7 @@ from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One HTTP request to an upstream: always POST, always JSON. `path` is below the base URL; host and length are not ours."""
 
     path: str
@@ -29,7 +29,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return f"Call({self.path}, {len(self.body)} bytes)"
 
 
-class Edits(msgspec.Struct, frozen=True, kw_only=True):
+class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the gateway changes in an answer, and nothing else (decision 33).
 
     `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
@@ -54,7 +54,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True):
     """Usage stays on every chunk that has it; without, it is told once, at the end."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A complete answer as the client gets it. `usage` None: the upstream gave none. `tier` is the upstream's own word."""
 
     body: bytes
@@ -67,7 +67,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return f"Answer({len(self.body)} bytes, {self.usage!r})"
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one piece of a stream led to.
 
     `out` are the bytes for the client, withheld so far or just read. `committed` is True from the first content on (decision 18).

@@ -21,7 +21,7 @@ class Rank(IntEnum):
     CLOSED = 2
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One row of `usage_event` (its columns, see `gateway.stores.schema`), and the candidates tried."""
 
     request_id: str
@@ -58,7 +58,7 @@ class UndecodableError(Exception):
     """An entry of the stream that is no event of the ledger."""
 
 
-class Abandonment(msgspec.Struct, frozen=True, array_like=True):
+class Abandonment(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the admission script writes for a lease that ran out: the opening, packed as it came, and the units it posted."""
 
     opened: msgspec.Raw

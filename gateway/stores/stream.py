@@ -17,7 +17,7 @@ CONSUMER = "writer"
 """One name for whoever is elected: a successor finds its predecessor's entries under its own name, and no names pile up."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One entry of the stream; `deliveries` counts the times that some consumer was handed it."""
 
     id: bytes

@@ -17,7 +17,7 @@ LONGEST_WORD = 200
 """How much of a word that the client chose is logged."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, gc=False):
     """The fields of one line, in their order."""
 
     ts: datetime

@@ -26,7 +26,7 @@ class TransportError(Exception):
         self.sent = sent
 
 
-class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A POST as it leaves.
 
     `path` is appended to the path of the base URL. `headers` lack host, content-length and accept-encoding, which the transport

@@ -13,7 +13,7 @@ from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import FieldError
 
 
-class Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """One top-level member of an object: its name, its value's bytes, and where name and value stand in the body."""
 
     name: str
@@ -26,7 +26,7 @@ class Member(msgspec.Struct, frozen=True):
         return f"Member({self.name_start}:{self.value_end})"
 
 
-class Members(msgspec.Struct, frozen=True):
+class Members(msgspec.Struct, frozen=True, gc=False):
     """An object's bytes and its members in order; no name comes twice."""
 
     body: bytes

@@ -21,7 +21,7 @@ TOKENS_PER_FILE = 1_000
 INLINE_FILE = re.compile(rb'"data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*"')
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class Prompt(msgspec.Struct, frozen=True, gc=False):
     """The size of what is asked. `of_tokens` tells token ids from text."""
 
     prompts: int
@@ -29,7 +29,7 @@ class Prompt(msgspec.Struct, frozen=True):
     of_tokens: bool = False
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """A chat message as far as the gateway reads it."""
 
     role: str

@@ -26,7 +26,7 @@ class Endpoint(StrEnum):
     EMBEDDINGS = "embeddings"
 
 
-class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True):
+class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A parsed request: the fields that the gateway obeys, and the body's members for the dialect to edit.
 
     `models` is the client's list as sent (None when absent); `model` is None only when `models` is set. `max_tokens` is the
@@ -157,7 +157,7 @@ def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> 
     )
 
 
-class Obeyed(msgspec.Struct):
+class Obeyed(msgspec.Struct, gc=False):
     """The fields that steer the gateway, with their defaults. One of `messages` and `prompt` is there."""
 
     model: str | None = None

@@ -6,7 +6,7 @@ MOST_TOKENS = 1_000_000_000
 """No answer has more; what claims to is a fault of the provider's, and is no figure to charge anybody for."""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Tokens of one answer. `input` includes `cached`, `output` includes `reasoning`."""
 
     input: int = 0
