@@ -20,14 +20,13 @@ FEWEST_TOKENS = 256
 
 def estimate(request: InferenceRequest, model: Model, smallest_bucket_tokens: int | None) -> Estimate:
     """Return what to hold for a request; `smallest_bucket_tokens` is the tightest bucket that its output is charged to."""
-    ceiling = min(model.max_output_tokens or LONGEST_HOLD_TOKENS, LONGEST_HOLD_TOKENS)
+    longest = min(model.max_output_tokens or LONGEST_HOLD_TOKENS, LONGEST_HOLD_TOKENS)
     if request.max_tokens is not None:
-        output = min(request.max_tokens, ceiling)
-    elif smallest_bucket_tokens is not None:
-        output = min(ceiling, max(FEWEST_TOKENS, smallest_bucket_tokens // SHARE_OF_BUCKET))
-    else:
-        output = ceiling
-    output *= request.n * request.prompts
+        longest = min(request.max_tokens, longest)
+    output = longest * request.n * request.prompts
+    if request.max_tokens is None and smallest_bucket_tokens is not None:
+        # The share is the whole request's, however many choices it asks for: nine of them would never fit the bucket.
+        output = min(output, max(FEWEST_TOKENS, smallest_bucket_tokens // SHARE_OF_BUCKET))
     return Estimate(1, request.prompt_tokens, output, request.prompt_tokens + output)
 
 

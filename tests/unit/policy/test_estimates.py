@@ -16,6 +16,10 @@ from tests.catalogues import model, request
         pytest.param({}, None, 40_000, 5000, id="an eighth of the bucket"),
         pytest.param({}, None, 800, FEWEST_TOKENS, id="but not too little"),
         pytest.param({}, 200, 800, 200, id="nor more than the model gives"),
+        pytest.param({"n": 32, "prompts": 4}, None, 40_000, 5000, id="an eighth for all choices together"),
+        pytest.param({"n": 3}, 100, 800, FEWEST_TOKENS, id="all choices together, but not too little"),
+        pytest.param({"n": 2}, 100, 8_000, 200, id="nor more than the model gives for them"),
+        pytest.param({"n": 2}, None, None, 2 * LONGEST_HOLD_TOKENS, id="without a bucket, for each choice"),
         pytest.param({}, None, None, LONGEST_HOLD_TOKENS, id="without a bucket"),
     ],
 )
