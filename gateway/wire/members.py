@@ -62,13 +62,15 @@ def split(body: bytes) -> Members:
     raws = _values(body)
     items: list[Member] = []
     end = 0
+    match, startswith = TO_VALUE.match, body.startswith
     for name, raw in raws.items():
-        found = TO_VALUE.match(body, end)
+        found = match(body, end)
+        value = bytes(raw)
         # The decoder keeps the last of two members with one name: the bytes then hold something that it did not return here.
-        if found is None or not _is_name(found[1], name):
+        if found is None or not (found[1] == name.encode() or _is_escaped(found[1], name)):
             raise _duplicate(name)
-        value, start = bytes(raw), found.end()
-        if not body.startswith(value, start):
+        start = found.end()
+        if not startswith(value, start):
             raise _duplicate(name)
         end = start + len(value)
         items.append(Member(name, value, found.start(1) - 1, start, end))
@@ -122,8 +124,8 @@ def _values(body: bytes) -> dict[str, msgspec.Raw]:
     raise Unprocessable((FieldError(("body",), "Input should be an object", "dict_type"),))
 
 
-def _is_name(token: bytes, name: str) -> bool:
-    return token == name.encode() or (b"\\" in token and decode_name(b'"%b"' % token) == name)
+def _is_escaped(token: bytes, name: str) -> bool:
+    return b"\\" in token and decode_name(b'"%b"' % token) == name
 
 
 def _added(members: Members, replace: Mapping[str, bytes | None], *, kept: bool) -> bytes:
