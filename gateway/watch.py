@@ -24,11 +24,15 @@ class Cut(StrEnum):
     DRAIN = "drain"
 
 
+FINAL = frozenset({Cut.DEPARTED, Cut.DRAIN})
+"""Cuts that come once, from outside, and hold for the whole request; timers are armed anew."""
+
+
 class Watch:
     """The interruptions of one request: its task, the nearest timer, and why it was cut if it was.
 
     A task is cancelled once only. A cut that leads to another attempt is taken back with `resume`, so that the next one can be
-    cut.
+    cut. An end from outside that comes between a timer and its answer takes the timer's place: it is never taken back.
     """
 
     __slots__ = ("_task", "cut", "due_cut", "due_s")
@@ -47,10 +51,12 @@ class Watch:
                 self.due_cut, self.due_s = cut, due_s
 
     def cancel(self, cut: Cut) -> None:
-        """Cut the request short, unless it was before."""
+        """Cut the request short, unless it was before; a final cut replaces a timer's, since nothing would repeat it."""
         if self.cut is None:
             self.cut = cut
             self._task.cancel()
+        elif cut in FINAL and self.cut not in FINAL:
+            self.cut = cut
 
     def resume(self) -> None:
         """Take back a cut that the request has answered itself."""

@@ -82,6 +82,27 @@ async def test_a_cut_that_was_answered_can_be_followed_by_another() -> None:
     assert task.cancelling() == 0
 
 
+@pytest.mark.parametrize("final", [Cut.DEPARTED, Cut.DRAIN])
+async def test_an_end_from_outside_takes_the_place_of_a_timer_that_nobody_has_answered_yet(final: Cut) -> None:
+    clock = Clock()
+    sweep = Sweep(clock)
+    task = await started(sweep, (Cut.FIRST_CONTENT, 100.0))
+    sweep.look()
+    sweep.cut_all(final)
+    clock.now_s = 200.0
+    sweep.look()
+    assert task.cancelling() == 1
+    assert await task is final
+
+
+async def test_a_departure_does_not_take_the_place_of_a_drain() -> None:
+    sweep = Sweep(Clock())
+    task = await started(sweep)
+    sweep.cut_all(Cut.DRAIN)
+    sweep.cut_all(Cut.DEPARTED)
+    assert await task is Cut.DRAIN
+
+
 async def test_it_looks_by_itself_once_started() -> None:
     clock = Clock()
     sweep = Sweep(clock)
