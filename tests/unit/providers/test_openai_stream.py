@@ -25,6 +25,13 @@ def test_a_whole_stream_goes_through_with_its_edits() -> None:
     assert (found.reader.usage, found.reader.finished, found.reader.output_bytes) == (Usage(input=10, output=20), True, 5)
 
 
+def test_an_event_that_says_nothing_is_dropped() -> None:
+    nothing = event(b"null")
+    found = run(nothing, *WHOLE[:2], nothing, *WHOLE[2:], edits=SHOWN)
+    assert (found.out, found.failed) == (run(*WHOLE, edits=SHOWN).out, None)
+    assert run(nothing, DONE).failed == run(DONE).failed
+
+
 stream_parts = st.lists(
     st.sampled_from(
         [
@@ -38,6 +45,7 @@ stream_parts = st.lists(
             says("u", usage=usage(1, 2)),
             b": ping\n\n",
             b"data:\n\n",
+            event(b"null"),
             b"retry: 1\n\n",
             DONE,
             event(b'{"error":{"code":502,"message":"lost"}}'),
