@@ -5,12 +5,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
+SDK := .venv-openai
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit conformance bench bench-admission bench-ledger lock
+.PHONY: help setup run check fix test test-all unit conformance compat bench bench-admission bench-ledger lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +48,12 @@ fix: $(VENV)/.dev ## Let ruff mend what it can
 unit: $(VENV)/.dev ## The unit tests alone
 	$(BIN)/pytest -q tests/unit
 
-test: $(VENV)/.dev ## All tests that a fresh machine can run
+$(SDK)/.made: tests/compat/openai.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(SDK)
+	$(UV) pip install --quiet --python $(SDK)/bin/python --require-hashes -r tests/compat/openai.lock
+	@touch $@
+
+test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
 	$(BIN)/pytest -q -n 2 --dist loadfile
 
 conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
@@ -62,6 +68,10 @@ bench-admission: $(VENV)/.runtime ## CPU time of the two script calls, ours and 
 bench-ledger: $(VENV)/.runtime ## CPU time of storing a request's events
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)
 
+compat: $(VENV)/.dev ## Compare a real upstream's answers with those through the gateway (REAL_UPSTREAM=http://127.0.0.1:PORT)
+	@$(BIN)/python -m tests.compat.real_upstream $(REAL_UPSTREAM)
+
 lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build -o requirements.lock
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build --group dev -o requirements-dev.lock
+	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/compat/openai.in -o tests/compat/openai.lock
