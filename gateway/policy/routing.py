@@ -10,7 +10,7 @@ from math import log
 
 import msgspec
 
-from gateway.errors import ModelNotFound, UnsupportedParameter
+from gateway.errors import InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Charge, Row
 from gateway.policy.capabilities import check_key_bounds, check_model
@@ -84,14 +84,20 @@ class Planner:
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
         """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
 
-        Raises `ModelNotFound`, `InvalidValue`, `Unprocessable` and `UnsupportedParameter`: every model of the list is judged
-        before any is tried.
+        Raises `ModelNotFound`, `InvalidValue`, `Unprocessable` and `UnsupportedParameter`: every model that the client names is
+        judged before any is tried. One that only the configuration names is left out where it cannot serve the request.
         """
         check_key_bounds(key, request)
         candidates: list[Candidate] = []
         for stage, (shown, model) in enumerate(self._chain(key, request)):
-            check_model(model, request)
-            for ways in self._ways_to(key, model, request.endpoint, wanted):
+            try:
+                check_model(model, request)
+                tiers = self._ways_to(key, model, request.endpoint, wanted)
+            except (InvalidValue, UnsupportedParameter):
+                if stage == 0 or request.models is not None:
+                    raise
+                continue
+            for ways in tiers:
                 for way in weighted_order(ways, dice):
                     estimated = estimate(request, model, way.smallest_bucket_tokens)
                     row = Row(way.target.deployment.id, model.name, way.target.tier, way.charges, estimated)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import Failed, Fault
-from gateway.policy.catalogue import Catalogue, Deployment, Guards, Tier
+from gateway.policy.catalogue import Capabilities, Catalogue, Deployment, Guards, Model, Tier
 from gateway.policy.charging import Target
 from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, Way, end_class, remaining, weighted_order
 from gateway.policy.tiers import Wish
@@ -75,6 +75,28 @@ def test_the_servers_list_follows_only_where_the_client_sent_none() -> None:
     assert names(plan(request("A"), of=withal)) == ["A", "B", "C"]
     assert names(plan(request(models=("A",)), of=withal)) == ["A"]
     assert names(plan(request("A"), of=withal, models=("A", "C"))) == ["A", "C"], "entries that the key may not use are skipped"
+
+
+@pytest.mark.parametrize(
+    ("other", "asked", "rights"),
+    [
+        (model("B", max_n=1), {"n": 2}, {}),
+        (model("B", capabilities=Capabilities(tools=False)), {"fields": {"tools": [{"type": "function"}]}}, {}),
+        (model("B", deployment("B", P1)), {"endpoint": Endpoint.COMPLETIONS}, {}),
+        (model("B", tiers=frozenset({Tier.DEFAULT})), {}, {"reject_unsupported_tier": True}),
+    ],
+    ids=["choices", "capability", "endpoint", "tier"],
+)
+def test_the_servers_own_entry_that_cannot_serve_a_request_is_left_out_and_the_clients_is_refused(
+    other: Model, asked: dict[str, Any], rights: dict[str, Any]
+) -> None:
+    everything = provider("p3", endpoints=frozenset(Endpoint))
+    models = (model("A", deployment("A", everything), fallbacks=("B", "C")), other, model("C", deployment("C", everything)))
+    flex = Wish(Tier.FLEX, named=True)
+    assert names(plan(request("A", **asked), of=catalogue(*models), wanted=flex, **rights)) == ["A", "C"]
+    for own in ("B",), ("A", "B"):
+        with pytest.raises((InvalidValue, UnsupportedParameter)):
+            plan(request(models=own, **asked), of=catalogue(*models), wanted=flex, **rights)
 
 
 @pytest.mark.parametrize(
