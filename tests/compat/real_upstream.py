@@ -1,7 +1,7 @@
 """Compare what a real OpenAI-compatible server answers with what arrives through the gateway, byte for byte.
 
 `python -m tests.compat.real_upstream http://127.0.0.1:PORT` asks both the same: temperature 0, one seed, no prompt cache. Two
-answers of one server differ in `id`, `created` and `timings`; what the gateway edits is `model`, `service_tier` and `usage`. Usage
+answers of one server differ in `id`, `created` and `timings`; what the gateway edits is `model`, `service_tier`, `usage`. Usage
 is hidden unless asked for, then one chunk of its own at the end of a stream, with an `estimated_cost`. All else has to be equal,
 and the ledger has to hold the server's own figures. Exit code 1 if it is not.
 """
