@@ -98,15 +98,19 @@ class Admission:
 
     def _choice(
         self, lease_id: str, rows: tuple[Row, ...], arguments: tuple[Argument, ...]
-    ) -> tuple[tuple[str, ...], tuple[Argument, ...]]:
-        keys = self._lease_keys(lease_id)
+    ) -> tuple[Sequence[str], Sequence[Argument]]:
+        keys = [*self._lease_keys(lease_id)]
+        found = [*arguments]
+        estimate, figures = None, b""
         for row in rows:
             encoded = self._rows.encode(row.charges)
             keys += encoded.keys
-            arguments += (encoded.blob, encode_estimate(row.estimate))
-        return keys, arguments
+            if row.estimate is not estimate:
+                estimate, figures = row.estimate, encode_estimate(row.estimate)
+            found += (encoded.blob, figures)
+        return keys, found
 
-    async def _run(self, script: Script, keys: tuple[str, ...], arguments: tuple[Argument, ...]) -> Reply:
+    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
         call = self._connection.call
         command = (len(keys), *keys, self._clock(), *arguments)
         try:

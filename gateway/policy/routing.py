@@ -98,8 +98,11 @@ class Planner:
                     raise
                 continue
             for ways in tiers:
+                estimated, smallest = None, None
                 for way in weighted_order(ways, dice):
-                    estimated = estimate(request, model, way.smallest_bucket_tokens)
+                    if estimated is None or way.smallest_bucket_tokens != smallest:
+                        smallest = way.smallest_bucket_tokens
+                        estimated = estimate(request, model, smallest)
                     row = Row(way.target.deployment.id, model.name, way.target.tier, way.charges, estimated)
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
