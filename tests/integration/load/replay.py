@@ -1,0 +1,73 @@
+"""The specification of admission, fed with what a witness saw the store do: the same requests, order and times."""
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from gateway.policy.admission import Acquire, Dimension, Estimate, Granted, Progress, Refused, Row, Settle, Switch
+from gateway.policy.leases import Buckets, place_of
+from tests.integration.admission.state import Charges
+from tests.integration.load.witness import PREFIX, Run
+
+
+class Replay:
+    """The specification's state, and what came of each request. `settled_ms` tells the store's time at each end."""
+
+    def __init__(self, settled_ms: Mapping[str, int]) -> None:
+        self.buckets = Buckets(lambda _: None)
+        self.charges: Charges = {}
+        self.admitted_ms: dict[str, int] = {}
+        """Every request that asked, with the time of its verdict."""
+        self.granted: set[str] = set()
+        self.refused: Counter[Dimension] = Counter()
+        self._settled_ms = settled_ms
+
+    def take(self, run: Run) -> None:
+        """Have the specification do what the store did, and see that it comes to the same, to the unit."""
+        match run.script:
+            case "acquire":
+                self._acquire(run)
+            case "switch":
+                switch = Switch(run.lease_id, run.arguments[2] == b"1", self._rows(run), int(run.arguments[1]))
+                self.buckets.switch(switch, run.looked_ms)
+            case "settle":
+                capacity, certain = run.arguments[1] == b"1", run.arguments[4] == b"1"
+                settle = Settle(run.lease_id, capacity, figures_of(run.arguments[2]), b"", certain)
+                posted = self.buckets.settle(settle, self._settled_ms[run.lease_id])
+                assert [b"settled%d" % posted.opened] == [
+                    words[2] for words in run.commands if words[:2] == [b"SET", run.keys[3]]
+                ]
+            case "progress":
+                self._progress(run)
+            case "expire":
+                self.buckets.expire(run.looked_ms)
+            case _:
+                raise ValueError(run.script)
+        for place, bucket in run.buckets():
+            assert self.buckets.buckets[place] == bucket, (run, place)
+
+    def _acquire(self, run: Run) -> None:
+        lease_id = run.lease_id
+        verdict = self.buckets.acquire(Acquire(lease_id, self._rows(run), int(run.arguments[1]), b""), run.looked_ms)
+        assert isinstance(verdict, Granted) == (lease_id in run.renewed()), run
+        assert isinstance(verdict, Granted | Refused)
+        self.admitted_ms[lease_id] = run.looked_ms
+        if isinstance(verdict, Granted):
+            self.granted.add(lease_id)
+        self.refused.update(refusal.charge.dimension for refusal in verdict.refusals)
+
+    def _progress(self, run: Run) -> None:
+        ids = [key.removeprefix(PREFIX + b"lease:").decode() for key in run.keys[2:]]
+        reports = [Progress(lease_id, figures_of(word)) for lease_id, word in zip(ids, run.arguments[1:], strict=True)]
+        for lease_id, expiry_ms in list(run.renewed().items())[:1]:  # without a lease that lives nothing happens
+            self.buckets.progress(reports, expiry_ms - self.buckets.leases[lease_id].ttl_ms)
+
+    def _rows(self, run: Run) -> tuple[Row, ...]:
+        rows = run.rows()
+        self.charges.update((place_of(charge), charge) for row in rows for charge in row.charges)
+        return rows
+
+
+def figures_of(word: bytes) -> Estimate:
+    return msgspec.msgpack.decode(word, type=Estimate)

@@ -1,0 +1,150 @@
+"""What a Valkey did, as a witness saw it: every run of an admission script, in the store's order, with its arguments and writes.
+
+MONITOR shows each command that came in and then, for a script, each command that it ran. So the witness needs no word of the
+gateways: it reads the requests out of the arguments, and the time out of what the scripts wrote.
+"""
+
+import asyncio
+import re
+import struct
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import msgspec
+from redis.asyncio import Redis
+
+from gateway.admission.client import Script, cell_prefix
+from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Reach, Row, Unit
+from gateway.policy.catalogue import Tier
+from gateway.policy.limits import Bucket
+
+PREFIX = cell_prefix("tg", "c0").encode()
+SCRIPTS = {
+    "acquire": Script("core", "rows", "acquire"),
+    "switch": Script("core", "rows", "switch"),
+    "settle": Script("core", "settle"),
+    "progress": Script("core", "progress"),
+    "expire": Script("core", "expire"),
+}
+BY_TEXT = {word: name for name, script in SCRIPTS.items() for word in (script.digest.encode(), script.text.encode())}
+
+LINE = re.compile(rb"^\d+\.\d+ \[\d+ (?P<who>[^\]]*)\] (?P<words>.*)$", re.DOTALL)
+WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
+ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
+
+Words = list[bytes]
+
+
+class Run(msgspec.Struct, frozen=True):
+    """One run of one script: its keys and arguments, and the commands that it ran."""
+
+    script: str
+    keys: Words
+    arguments: Words
+    commands: list[Words]
+
+    @property
+    def lease_id(self) -> str:
+        return self.keys[2].removeprefix(PREFIX + b"lease:").decode()
+
+    @property
+    def looked_ms(self) -> int:
+        """Return the script's own time, as it looked for leases that had lapsed by then."""
+        [looked] = [command for command in self.commands if command[:2] == [b"ZRANGEBYSCORE", PREFIX + b"leases"]]
+        return int(looked[3])
+
+    def renewed(self) -> dict[str, int]:
+        """Return the leases that it wrote, each with its new expiry."""
+        written = [command for command in self.commands if command[:2] == [b"ZADD", PREFIX + b"leases"]]
+        return {command[3].decode(): int(command[2]) for command in written}
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return the candidate rows that it was asked about."""
+        scopes, found = iter(self.keys[4:]), []
+        for blob, figures in zip(self.arguments[3::2], self.arguments[4::2], strict=True):
+            groups = msgspec.msgpack.decode(blob)
+            charges = tuple(charge for _, *charges in groups for charge in charges_of(next(scopes), charges))
+            found.append(Row("", "", Tier.DEFAULT, charges, msgspec.msgpack.decode(figures, type=Estimate)))
+        return tuple(found)
+
+    def buckets(self) -> Iterator[tuple[tuple[str, Dimension], Bucket]]:
+        """Return every bucket that it wrote."""
+        for command in self.commands:
+            if command[0] == b"HSET":
+                scope = command[1].removeprefix(PREFIX).decode()
+                for field, value in zip(command[2::2], command[3::2], strict=True):
+                    if field != b"life":
+                        debt, at_ms, held = (int(figure) for figure in struct.unpack("<ddd", value))
+                        yield (scope, Dimension(field.decode())), Bucket(debt, at_ms, held)
+
+
+def charges_of(scope: bytes, group: list[str | int]) -> Iterator[Charge]:
+    """Return a scope's charges, as `gateway.admission.codec` lays them out: eight values each."""
+    name = scope.removeprefix(PREFIX).decode()
+    for at in range(0, len(group), 8):
+        dimension, *figures = group[at : at + 8]
+        kind, unit, reach, capacity, rate, period_ms, ends_walk = (int(figure) for figure in figures)
+        yield Charge(
+            *(name, Dimension(str(dimension)), Kind(kind), Unit(unit), Reach(reach), capacity, rate, period_ms),
+            limit=capacity,
+            tenant=False,
+            ends_walk=bool(ends_walk),
+        )
+
+
+class Witness:
+    """What was seen so far."""
+
+    def __init__(self) -> None:
+        self._lines: list[bytes] = []
+
+    def see(self, line: bytes) -> None:
+        self._lines.append(line)
+
+    def runs(self) -> list[Run]:
+        """Return every run of a script, in order. One that ran no command is none: the store did not know the script."""
+        found: list[Run] = []
+        for line in self._lines:
+            who, words = read(line)
+            if who == b"lua":
+                found[-1].commands.append(words)
+            elif words[0] in (b"EVALSHA", b"EVAL"):
+                count = int(words[2])
+                script = BY_TEXT.get(words[1], "another")
+                found.append(Run(script, words[3 : 3 + count], words[3 + count :], []))
+        return [run for run in found if run.script != "another" and run.commands]
+
+
+def read(line: bytes) -> tuple[bytes, Words]:
+    """Return who ran a command (`lua`: the script before it), and its words."""
+    found = LINE.match(line)
+    assert found is not None, line
+    return found["who"], [ESCAPE.sub(unescaped, word) for word in WORD.findall(found["words"])]
+
+
+def unescaped(escape: re.Match[bytes]) -> bytes:
+    code = escape[1]
+    return bytes.fromhex(code[1:].decode()) if len(code) == 3 else ESCAPED.get(code, code)
+
+
+@asynccontextmanager
+async def witnessed(redis: Redis) -> AsyncIterator[Witness]:
+    """Watch all that the store does in this block; the last of it is in when the block has ended."""
+    witness = Witness()
+    async with redis.monitor() as monitor:
+        ended = asyncio.Event()
+
+        async def watch() -> None:
+            while b'"ECHO" "the end"' not in (line := await monitor.connection.read_response(disable_decoding=True)):
+                witness.see(line)
+            ended.set()
+
+        watching = asyncio.get_running_loop().create_task(watch())
+        try:
+            yield witness
+            await redis.echo("the end")
+            await ended.wait()
+        finally:
+            watching.cancel()
+            await asyncio.wait({watching})
