@@ -19,7 +19,7 @@ from gateway.policy.tiers import Echo
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
 from gateway.upstream.attempt import Committed, Flowing, Holder
-from gateway.watch import Watch
+from gateway.watch import Cut, Watch
 from gateway.wire.usage import Usage
 
 BYTES_PER_OUTPUT_TOKEN = 4
@@ -176,8 +176,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     committed: Committed
     reservation: Reservation
     watch: Watch
-    ends_s: float
-    """When it has to be over: the upstream's `total`, or the client's own deadline where it gave one."""
+    end: tuple[Cut, float]
+    """When it has to be over, and why: the upstream's `total`, or the client's own deadline where that comes first."""
     timeouts: Timeouts
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from gateway.exchange import Exchange
 from gateway.faults import Failed, Fault
 from gateway.policy.record import Outcome
 from gateway.policy.trail import Headers
+from gateway.providers.protocol import StreamReader
 from gateway.upstream.attempt import Flowing
 from gateway.upstream.transport import TransportError
 from gateway.watch import Cut
@@ -25,6 +26,12 @@ STREAM_HEADERS: Headers = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+
+GONE = frozenset({Cut.DEPARTED, Cut.CLIENT_STALL})
+"""Cuts that leave nobody to tell."""
+
+UPSTREAMS_OWN = frozenset({Cut.IDLE, Cut.TOTAL})
+"""Timers that only the provider can miss, while it is waited for."""
 
 BROKEN_TEXT = "The model's provider broke off before the answer was complete"
 
@@ -53,6 +60,8 @@ class Relay:
         self._downstream = downstream
         self._now_s = now_s
         self._record = exchange.reservation.record
+        self._unsent = b""
+        """The piece that the client has yet to make room for."""
 
     async def run(self, headers: Headers) -> None:
         """Send the answer to its end, or as far as the client and the provider let it come; then let go of everything."""
@@ -63,7 +72,7 @@ class Relay:
                 await self._stream(committed, headers)
             else:
                 length = b"%d" % len(committed.body)
-                self._arm_stall()
+                self._exchange.watch.arm(self._stall())
                 await self._downstream.start([(b"content-type", b"application/json"), (b"content-length", length), *headers])
                 await self._downstream.finish(committed.body)
                 self._record.bytes_sent = len(committed.body)
@@ -75,41 +84,41 @@ class Relay:
         try:
             error = await self._flow(flow, headers)
         except CancelledError:
-            if flow.reader.finished:
-                # The client has what it came for: hanging up behind the last event is no cancellation.
-                self._record.outcome = Outcome.OK
-            error = self._cut()
-            if error is None:
+            last = self._last_words(flow.reader)
+            if last is None:
                 raise
-        if error is None:
-            self._record.outcome = Outcome.OK
-            return
-        self._record.error_code = error.error_code
-        self._arm_stall()
-        await self._downstream.finish(envelope.event(error))
+        else:
+            if error is None:
+                self._record.outcome = Outcome.OK
+                return
+            last = self._told(error)
+        self._exchange.watch.arm(self._stall())
+        await self._downstream.finish(last)
 
     async def _flow(self, flow: Flowing, headers: Headers) -> GatewayError | None:
         """Carry the stream to its end; return what broke it, if anything did."""
         downstream, watch = self._downstream, self._exchange.watch
-        self._arm_stall()
+        watch.arm(self._stall(), self._exchange.end)
         await downstream.start([*STREAM_HEADERS, *headers])
         step, ended = flow.first, flow.ended
         idle_from_s = self._now_s()
         while True:
             if step.out:
                 self._record.bytes_sent += len(step.out)
-                self._arm_stall()
+                self._unsent = step.out
+                watch.arm(self._stall(), self._exchange.end)
                 if flow.reader.done:
                     await downstream.finish(step.out)
                     return None
                 await downstream.write(step.out)
+                self._unsent = b""
                 idle_from_s = self._now_s()
             if step.failed is not None:
                 return self._broken(step.failed)
             if ended or flow.reader.done:
                 await downstream.finish(b"")
                 return None
-            watch.arm((Cut.IDLE, idle_from_s + self._exchange.timeouts.idle_s), (Cut.TOTAL, self._exchange.ends_s))
+            watch.arm((Cut.IDLE, idle_from_s + self._exchange.timeouts.idle_s), self._exchange.end)
             try:
                 piece = await flow.reply.next()
             except TransportError as broken:
@@ -122,24 +131,42 @@ class Relay:
         self._note_fault(failed.fault)
         return StreamInterrupted(BROKEN_TEXT)
 
-    def _cut(self) -> GatewayError | None:
-        """Return what the client is told of a cut, None where it is not there to hear it."""
+    def _last_words(self, reader: StreamReader) -> bytes | None:
+        """Return what is left to say to a client after a cut, None where it is not there to hear it."""
         watch = self._exchange.watch
         cut = watch.cut
-        if cut is None or cut in (Cut.DEPARTED, Cut.CLIENT_STALL) or self._record.outcome is Outcome.OK:
+        if cut is None or cut in GONE:
+            if reader.finished and not self._unsent:
+                # The client has what it came for: hanging up behind the last event is no cancellation.
+                self._record.outcome = Outcome.OK
             return None
         watch.resume()
+        if reader.finished and (step := reader.end()).failed is None:
+            # All was said, and only the end mark is missing: to wait for it in vain breaks nothing.
+            self._record.outcome = Outcome.OK
+            self._record.bytes_sent += len(step.out)
+            return self._unsent + step.out
+        return self._told(self._cut(cut))
+
+    def _cut(self, cut: Cut) -> GatewayError:
+        """Write down that an answer was cut short, and return what the client is told of it."""
         if cut is Cut.DRAIN:
             self._record.outcome = Outcome.INTERRUPTED
             return Draining("The gateway is shutting down")
         self._record.outcome = Outcome.INTERRUPTED if cut is Cut.IDLE else Outcome.TIMEOUT
-        self._note_fault(Fault.TIMEOUT)
+        if cut in UPSTREAMS_OWN and not self._unsent:
+            self._note_fault(Fault.TIMEOUT)
         return UpstreamTimeout("The answer was not complete in time")
+
+    def _told(self, error: GatewayError) -> bytes:
+        """Return the event that ends a stream in this error."""
+        self._record.error_code = error.error_code
+        return envelope.event(error)
 
     def _note_fault(self, fault: Fault) -> None:
         attempts = self._record.attempts
         attempts[-1] = replace(attempts[-1], outcome=fault)
 
-    def _arm_stall(self) -> None:
-        stall_s = self._now_s() + self._exchange.timeouts.client_stall_s
-        self._exchange.watch.arm((Cut.CLIENT_STALL, stall_s), (Cut.TOTAL, self._exchange.ends_s))
+    def _stall(self) -> tuple[Cut, float]:
+        """Return the timer of a client that has to make room."""
+        return (Cut.CLIENT_STALL, self._now_s() + self._exchange.timeouts.client_stall_s)

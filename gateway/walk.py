@@ -92,10 +92,10 @@ class Walk:
         record.status = 200
         job.reservation.commit(committed)
         timeouts = candidate.target.model.timeouts
-        ends_s = self._dispatched_s + timeouts.total_s
-        if job.due.ends_s is not None:
-            ends_s = min(ends_s, job.due.ends_s)
-        return Exchange(committed=committed, reservation=job.reservation, watch=job.watch, ends_s=ends_s, timeouts=timeouts)
+        end = (Cut.TOTAL, self._dispatched_s + timeouts.total_s)
+        if job.due.ends_s is not None and job.due.ends_s < end[1]:
+            end = (Cut.DEADLINE, job.due.ends_s)
+        return Exchange(committed=committed, reservation=job.reservation, watch=job.watch, end=end, timeouts=timeouts)
 
     async def _acquire(self) -> Verdict:
         job = self._job

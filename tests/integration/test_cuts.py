@@ -1,0 +1,108 @@
+"""What cuts an answer short once it is under way: who hears of it, who is at fault, and what counts as whole all the same."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from gateway.telemetry.access import AccessLog, as_json
+from gateway.watch import Cut
+from tests.fakes.http_server import Call, HttpServer
+from tests.fakes.openai import SSE, event
+from tests.running import Running, config, running
+from tests.valkey import Valkey
+
+SAID = event({"content": "Hello"})
+FINISHED = (SAID, event({}, "stop"))
+
+
+class Access:
+    """The access lines of a running gateway from now on."""
+
+    def __init__(self, run: Running) -> None:
+        self._written: list[bytes] = []
+        self._run = run
+        run.gateway._observer._access = AccessLog(self._written.append, asyncio.get_running_loop().call_soon, as_json)
+
+    async def only(self) -> dict[str, Any]:
+        """Return the one line of the one request."""
+        await self._run.settled()
+        await asyncio.sleep(0)
+        [line] = b"".join(self._written).splitlines()
+        found: dict[str, Any] = msgspec.json.decode(line)
+        return found
+
+
+def one_model(server: HttpServer, **timeouts: str) -> dict[str, Any]:
+    deployments = [{"provider": "p", "model": "up-m"}]
+    return config({"p": server.base_url}, {"m": {"deployments": deployments, "timeouts": timeouts}})
+
+
+async def ask(run: Running, **headers: str) -> httpx.Response:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await run.client.post("/v1/chat/completions", json=body, headers=named)
+
+
+def says(*events: bytes) -> Any:
+    """Make a script that streams these events and then says nothing more, ever."""
+
+    async def act(call: Call) -> None:
+        call.head(200, SSE, chunked=True)
+        for each in events:
+            call.piece(each)
+        await call.gone.wait()
+
+    return act
+
+
+@pytest.mark.parametrize("timer", ["idle", "total"])
+async def test_a_finished_answer_whose_end_mark_never_comes_is_whole(timer: str, valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(says(*FINISHED)) as server, running(one_model(server, **{timer: "200ms"}), valkey, tmp_path) as run:
+        access = Access(run)
+        answer = await ask(run)
+        assert answer.text.endswith('"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
+        line = await access.only()
+        assert (line["outcome"], line["status"], line["error_code"]) == ("ok", 200, None)
+        assert [attempt["outcome"] for attempt in line["attempts"]] == ["ok"]
+        assert line["bytes_sent"] == len(answer.content)
+
+
+async def test_a_finished_answer_is_whole_in_a_drain_too(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(says(*FINISHED)) as server, running(one_model(server), valkey, tmp_path) as run:
+        access = Access(run)
+        async with run.client.stream(
+            "POST", "/v1/chat/completions", json={"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+        ) as answer:
+            pieces = answer.aiter_bytes()
+            text = b""
+            while b'"stop"' not in text:
+                text += await anext(pieces)
+            run.gateway._sweep.cut_all(Cut.DRAIN)
+            text += b"".join([piece async for piece in pieces])
+        assert text.endswith(b"data: [DONE]\n\n")
+        assert (await access.only())["outcome"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("timers", "headers", "outcome", "attempt"),
+    [
+        ({"idle": "200ms"}, {}, "interrupted", "timeout"),
+        ({"total": "200ms"}, {}, "timeout", "timeout"),
+        ({}, {"x_request_timeout": "0.2"}, "timeout", "ok"),
+    ],
+    ids=["idle", "total", "the client's own deadline"],
+)
+async def test_the_provider_is_at_fault_only_for_its_own_timers(
+    timers: dict[str, str], headers: dict[str, str], outcome: str, attempt: str, valkey: Valkey, tmp_path: Path
+) -> None:
+    async with HttpServer(says(SAID)) as server, running(one_model(server, **timers), valkey, tmp_path) as run:
+        access = Access(run)
+        answer = await ask(run, **headers)
+        last = answer.text.strip().rpartition("data: ")[2]
+        assert msgspec.json.decode(last)["error"]["code"] == "upstream_timeout"
+        line = await access.only()
+        assert (line["outcome"], line["attempts"][0]["outcome"]) == (outcome, attempt)
