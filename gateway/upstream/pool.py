@@ -38,7 +38,8 @@ class Pool:
         self._tls = tls if origin.tls else None
         self._idle: dict[Connection, None] = {}
         self._busy: set[Connection] = set()
-        self._waiting: dict[asyncio.Future[Connection], tuple[float, Fault]] = {}
+        self._waiting: dict[asyncio.Future[Connection], tuple[float, float, Fault]] = {}
+        """Since when, until when, and what it is called when that has passed."""
         self._dialling = Owned()
         self._timer: asyncio.TimerHandle | None = None
         self._connecting = 0
@@ -114,7 +115,8 @@ class Pool:
             raise _closed()
         patience_s = self._timeouts.pool_s + (self._timeouts.connect_s if self._room() else 0.0)
         place: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
-        self._waiting[place] = min((deadline_s, Fault.TIMEOUT), (time.monotonic() + patience_s, Fault.CONNECT))
+        since_s = time.monotonic()
+        self._waiting[place] = (since_s, *min((deadline_s, Fault.TIMEOUT), (since_s + patience_s, Fault.CONNECT)))
         self._grow()
         self._watch()
         try:
@@ -135,6 +137,7 @@ class Pool:
 
     async def _connect(self) -> None:
         outcome: Connection | TransportError
+        began_s = time.monotonic()
         try:
             outcome = await dial(self._origin, self._tls, self._timeouts.connect_s, self._new)
         except TransportError as error:
@@ -144,8 +147,10 @@ class Pool:
         if isinstance(outcome, Connection) and not outcome.closed:
             self.keep(outcome)
         elif len(self._waiting) > self._connecting:
-            # More stand in line than connections are being made for them: the first has had its chance.
-            self._send_off(next(iter(self._waiting)), _hung_up() if isinstance(outcome, Connection) else outcome)
+            # More stand in line than connections are being made for them: the first has had its chance, unless it came later.
+            place, (since_s, _, _) = next(iter(self._waiting.items()))
+            if since_s <= began_s:
+                self._send_off(place, _hung_up() if isinstance(outcome, Connection) else outcome)
             self._grow()
 
     def _new(self) -> Connection:
@@ -169,7 +174,7 @@ class Pool:
         self._timer, self._watching = None, False
         for connection in [*self._busy]:
             connection.expire(now_s)
-        for place, (until_s, fault) in [*self._waiting.items()]:
+        for place, (_, until_s, fault) in [*self._waiting.items()]:
             if until_s <= now_s:
                 self._send_off(place, TransportError(fault, "no connection became free in time", sent=False))
         for connection in [*self._idle]:

@@ -2,12 +2,13 @@
 
 import asyncio
 import random
+import time
 
 import pytest
 
 from gateway.policy.catalogue import Timeouts
 from gateway.upstream.pool import Pool
-from gateway.upstream.transport import Outgoing, Reply, Transport
+from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
 from tests.contract.transport.conftest import Bench, a_post, at_rest
 from tests.fakes.http_server import BlackHole, Call, HttpServer, Script
 
@@ -261,3 +262,17 @@ async def test_hundreds_at_random_leave_the_pool_at_full_strength_and_no_answer_
     assert crossed == []
     assert served > 0
     await assert_full_strength(transport)
+
+
+async def test_who_comes_after_a_caller_that_left_has_its_own_time_to_connect(plain: Bench) -> None:
+    timeouts = Timeouts(connect_s=0.2, pool_s=0.1)
+    async with BlackHole() as hole:
+        transport = plain.connect(hole.base_url, timeouts=timeouts)
+        first = asyncio.create_task(transport.open(a_post()))
+        await asyncio.sleep(timeouts.connect_s / 2)
+        await cancelled(first)
+        began_s = time.monotonic()
+        with pytest.raises(TransportError):
+            await transport.open(a_post())
+        assert time.monotonic() - began_s >= timeouts.connect_s
+        await at_rest(transport)
