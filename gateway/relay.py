@@ -10,11 +10,11 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from gateway.errors import Draining, GatewayError, StreamInterrupted, UpstreamTimeout
+from gateway.errors import Draining, GatewayError, Internal, StreamInterrupted, UpstreamTimeout
 from gateway.exchange import Exchange
 from gateway.faults import Failed, Fault
 from gateway.policy.record import Outcome
-from gateway.policy.trail import Headers
+from gateway.policy.trail import Headers, trail
 from gateway.providers.protocol import StreamReader
 from gateway.upstream.attempt import Flowing
 from gateway.upstream.transport import TransportError
@@ -32,6 +32,9 @@ GONE = frozenset({Cut.DEPARTED, Cut.CLIENT_STALL})
 
 UPSTREAMS_OWN = frozenset({Cut.IDLE, Cut.TOTAL})
 """Timers that only the provider can miss, while it is waited for."""
+
+PIECE_BYTES = 65_536
+"""How much of a complete answer is written at once: a client without room for more is waited for, and each piece is progress."""
 
 BROKEN_TEXT = "The model's provider broke off before the answer was complete"
 
@@ -63,22 +66,37 @@ class Relay:
         self._unsent = b""
         """The piece that the client has yet to make room for."""
 
-    async def run(self, headers: Headers) -> None:
+    async def run(self, *, hide_providers: bool) -> None:
         """Send the answer to its end, or as far as the client and the provider let it come; then let go of everything."""
         committed = self._exchange.committed
         self._record.outcome = Outcome.CANCELLED
         try:
+            headers = trail(self._record, hide_providers=hide_providers)
             if isinstance(committed, Flowing):
                 await self._stream(committed, headers)
             else:
-                length = b"%d" % len(committed.body)
-                self._exchange.watch.arm(self._stall())
-                await self._downstream.start([(b"content-type", b"application/json"), (b"content-length", length), *headers])
-                await self._downstream.finish(committed.body)
-                self._record.bytes_sent = len(committed.body)
-                self._record.outcome = Outcome.OK
+                await self._whole(committed.body, headers)
+        except Exception:
+            self._record.outcome, self._record.error_code = Outcome.INTERRUPTED, Internal.code
+            raise
         finally:
             self._exchange.close()
+
+    async def _whole(self, body: bytes, headers: Headers) -> None:
+        downstream, watch, record = self._downstream, self._exchange.watch, self._record
+        watch.arm(self._stall())
+        await downstream.start([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *headers])
+        if len(body) > PIECE_BYTES:
+            # A server waits for room before it writes, never after: the end has to wait for the rest to be taken.
+            for start in range(0, len(body), PIECE_BYTES):
+                piece = body[start : start + PIECE_BYTES]
+                await downstream.write(piece)
+                record.bytes_sent += len(piece)
+                watch.arm(self._stall())
+            body = b""
+        await downstream.finish(body)
+        record.bytes_sent += len(body)
+        record.outcome = Outcome.OK
 
     async def _stream(self, flow: Flowing, headers: Headers) -> None:
         try:

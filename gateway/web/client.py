@@ -80,9 +80,9 @@ class Client:
         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def finish(self, piece: bytes) -> None:
-        """Send the last piece and end the body."""
-        self._finished = True
+        """Send the last piece and end the body; until there is room for it, the client may still leave."""
         await self._send({"type": "http.response.body", "body": piece, "more_body": False})
+        self._finished = True
 
     async def refuse(self, error: GatewayError, trail: Headers) -> None:
         """Answer with an error, or end a body that has begun with one."""

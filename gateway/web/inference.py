@@ -123,7 +123,7 @@ class Inference:
         hide = corridor.snapshot.catalogue.hide_providers
         try:
             exchange = await corridor.handle(visit)
-            await Relay(exchange, client, self._floor.clocks.now_s).run(trail(record, hide_providers=hide))
+            await Relay(exchange, client, self._floor.clocks.now_s).run(hide_providers=hide)
         except GatewayError as error:
             await client.refuse(error, trail(record, hide_providers=hide))
         except Exception:  # noqa: BLE001  the last line of defence: a fault of ours is told as one, and logged

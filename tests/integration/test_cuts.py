@@ -1,18 +1,25 @@
 """What cuts an answer short once it is under way: who hears of it, who is at fault, and what counts as whole all the same."""
 
 import asyncio
+import socket
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from gateway.faults import Failed
+from gateway.providers.openai import OpenAI
+from gateway.providers.openai_stream import OpenAIStream
+from gateway.providers.protocol import Answer, Edits, Step
 from gateway.telemetry.access import AccessLog, as_json
 from gateway.watch import Cut
 from tests.fakes.http_server import Call, HttpServer
-from tests.fakes.openai import SSE, event
-from tests.running import Running, config, running
+from tests.fakes.openai import JSON, SSE, completion, event
+from tests.fakes.wire import post
+from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
 
 SAID = event({"content": "Hello"})
@@ -106,3 +113,82 @@ async def test_the_provider_is_at_fault_only_for_its_own_timers(
         assert msgspec.json.decode(last)["error"]["code"] == "upstream_timeout"
         line = await access.only()
         assert (line["outcome"], line["attempts"][0]["outcome"]) == (outcome, attempt)
+
+
+LARGE = completion(choices=[{"index": 0, "message": {"role": "assistant", "content": "x" * 16_000_000}, "finish_reason": "stop"}])
+
+
+async def large(call: Call) -> None:
+    call.reply(200, LARGE, JSON)
+
+
+async def test_a_complete_answer_that_nobody_reads_is_not_delivered(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(large) as server, running(one_model(server, client_stall="300ms"), valkey, tmp_path) as run:
+        access = Access(run)
+        with socket.create_connection(("127.0.0.1", httpx.URL(run.url).port or 0)) as client:
+            client.sendall(post(b'{"model":"m","messages":[{"role":"user","content":"hi"}]}', *HEADERS.items()))
+            await server.until(lambda: bool(server.requests))
+            line = await access.only()
+        assert line["outcome"] == "cancelled"
+        assert line["bytes_sent"] < len(LARGE)
+
+
+async def test_a_complete_answer_that_is_read_slowly_arrives_whole(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(large) as server, running(one_model(server, client_stall="300ms"), valkey, tmp_path) as run:
+        access = Access(run)
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        length = 0
+        async with run.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            async for piece in answer.aiter_bytes(1_000_000):
+                length += len(piece)
+                await asyncio.sleep(0.04)  # all of it takes twice as long as the client may stall
+        line = await access.only()
+        assert (line["outcome"], line["bytes_sent"]) == ("ok", length)
+
+
+class Faulty(OpenAI):
+    """A dialect with a fault of ours in it: its streams break at the second piece, its answers at once."""
+
+    def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
+        raise RuntimeError("a fault of ours")
+
+    def reader(self, edits: Edits) -> OpenAIStream:
+        return FaultyStream(edits)
+
+
+class FaultyStream(OpenAIStream):
+    def feed(self, piece: bytes) -> Step:
+        if self.output_bytes:
+            raise RuntimeError("a fault of ours")
+        return super().feed(piece)
+
+
+def spoil(run: Running) -> None:
+    """Put the faulty dialect in the place of the provider's."""
+    snapshot = run.gateway._corridor.snapshot
+    [model] = snapshot.catalogue.models.values()
+    dialects = {"p": Faulty(model.deployments[0].provider)}
+    run.gateway._corridor.snapshot = replace(snapshot, dialects=dialects)
+
+
+async def test_a_stream_that_breaks_by_our_own_fault_is_not_the_clients_doing(valkey: Valkey, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def act(call: Call) -> None:
+        call.head(200, SSE, chunked=True)
+        call.piece(SAID)
+        await go_on.wait()
+        call.piece(SAID)
+
+    async with HttpServer(act) as server, running(one_model(server), valkey, tmp_path) as run:
+        access = Access(run)
+        spoil(run)
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+        async with run.client.stream("POST", "/v1/chat/completions", json=body) as answer:
+            pieces = [await anext(found := answer.aiter_bytes())]
+            go_on.set()
+            pieces += [piece async for piece in found]
+        last = b"".join(pieces).strip().rpartition(b"data: ")[2]
+        assert msgspec.json.decode(last)["error"]["code"] == "internal_error"
+        line = await access.only()
+        assert (line["outcome"], line["error_code"]) == ("interrupted", "internal_error")
