@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from gateway.admission.client import AdmissionUnavailable
-from gateway.errors import Draining, GatewayError, LimiterUnavailable, UpstreamTimeout, status_of
+from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, UpstreamTimeout, status_of
 from gateway.exchange import Books, Exchange, Hold, Reservation
 from gateway.policy import tiers, verdicts
 from gateway.policy.catalogue import Catalogue, Key
@@ -91,6 +91,9 @@ class Corridor:
                 note_departure(visit.record)
                 raise
             raise note_error(reservation, cut_error(visit.watch)) from None
+        except Exception:
+            note_error(reservation, Internal("The gateway failed to handle this request"))
+            raise
 
     async def _serve(self, visit: Visit, reservation: Reservation) -> Exchange:
         record, snapshot = visit.record, self.snapshot
@@ -99,12 +102,12 @@ class Corridor:
             raise Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
         key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
         note_key(record, key)
-        self._floods.count(key, record.started_unix_ms)
         request = parse(visit.endpoint, await visit.body())
         note_request(record, request)
         due = deadline(visit.fields, record.started_s, stream=request.stream)
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
         wanted = tiers.wish(request.service_tier, key, visit.endpoint)
+        self._floods.count(key, wanted, record.started_unix_ms)
         job = Job(
             snapshot=snapshot,
             request=request,
@@ -146,7 +149,8 @@ def note_departure(record: Record) -> None:
 
 
 def note_error(reservation: Reservation, error: GatewayError) -> GatewayError:
-    """Write down how a request ended, and return the error."""
+    """Write down how a request ended that got no answer, which costs its client nothing, and return the error."""
+    reservation.give_up()
     record = reservation.record
     record.status, record.error_code = status_of(error), error.error_code
     record.outcome = verdicts.outcome(error) if reservation.hold is Hold.GRANTED else Outcome.REJECTED

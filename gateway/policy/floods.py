@@ -8,6 +8,7 @@ from gateway.errors import RateLimited
 from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.catalogue import Key
 from gateway.policy.limits import MINUTE_MS, Bucket, weight
+from gateway.policy.tiers import SPENDS_NO_RATES, Wish
 
 TIMES = 20
 """How many times its limit of requests a minute a key may ask each worker: retries and bursts stay far below, loops do not."""
@@ -19,10 +20,13 @@ class FloodGuard:
     def __init__(self) -> None:
         self._keys: dict[str, tuple[Charge, Bucket]] = {}
 
-    def count(self, key: Key, now_ms: int) -> None:
-        """Count one request. Raises `RateLimited` where it is one too many; a key without a limit is never one."""
+    def count(self, key: Key, wanted: Wish, now_ms: int) -> None:
+        """Count one request. Raises `RateLimited` where it is one too many.
+
+        Only where the key's limit would refuse it as well: not without a limit, nor at a tier that the limit does not hold for.
+        """
         rpm = key.limits.rpm
-        if rpm is None:
+        if rpm is None or wanted.overflow or wanted.tier in SPENDS_NO_RATES:
             return
         known = self._keys.get(key.id)
         if known is None or known[0].limit != rpm:
