@@ -110,9 +110,11 @@ class Reservation:
             self.record.tier_served = echo.tier
 
     def so_far(self) -> Estimate:
-        """Return what has been used up to now, for the heartbeat."""
+        """Return what has been used up to now, for the heartbeat: nothing before the commit, for the attempt may yet fail."""
+        if self._source is None:
+            return Estimate(0, 0, 0, 0)
         usage, _ = self.usage()
-        return Estimate(int(self._source is not None), usage.input, usage.output, usage.total)
+        return Estimate(1, usage.input, usage.output, usage.total)
 
     def usage(self) -> tuple[Usage, bool]:
         """Return the usage and whether it is an estimate.
