@@ -7,9 +7,12 @@ Three causes must stay apart: a limit of the caller's own (429 `rate_limit_excee
 from collections.abc import Mapping, Sequence
 
 from gateway.errors import (
+    Draining,
     EngineOverloaded,
     FlexNoCapacity,
     GatewayError,
+    Internal,
+    LimiterUnavailable,
     RateLimited,
     UpstreamBadResponse,
     UpstreamCredential,
@@ -29,6 +32,7 @@ FAULT_TEXT = "The model's provider could not be reached or failed; try again"
 
 TIMEOUTS = frozenset({Fault.TIMEOUT, Fault.UPSTREAM_TIMEOUT})
 BAD_ANSWERS = frozenset({Fault.PROTOCOL, Fault.BAD_ANSWER})
+OUR_OWN = (Draining, Internal, LimiterUnavailable)
 OUR_ACCOUNT = frozenset({Fault.CREDENTIAL, Fault.BILLING})
 
 
@@ -98,9 +102,15 @@ def exhausted(failed: Failed, tier: Tier, hints_ms: Sequence[int]) -> GatewayErr
 
 
 def outcome(error: GatewayError) -> Outcome:
-    """Return the ledger's word for a request that was opened and ended in `error`."""
+    """Return the ledger's word for a request that was opened and ended in `error`.
+
+    What the gateway itself ended is interrupted. A limit of the caller's own that ends the walk comes after a provider's failure
+    here, or the request would never have been opened: that failure is its end.
+    """
     if isinstance(error, UpstreamRejected):
         return Outcome.CLIENT_ERROR
+    if isinstance(error, OUR_OWN):
+        return Outcome.INTERRUPTED
     return Outcome.TIMEOUT if isinstance(error, UpstreamTimeout) else Outcome.UPSTREAM_ERROR
 
 

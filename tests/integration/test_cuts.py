@@ -17,7 +17,7 @@ from gateway.providers.protocol import Answer, Edits, Step
 from gateway.telemetry.access import AccessLog, as_json
 from gateway.watch import Cut
 from tests.fakes.http_server import Call, HttpServer
-from tests.fakes.openai import JSON, SSE, completion, event
+from tests.fakes.openai import JSON, SSE, Models, answers, completion, event
 from tests.fakes.wire import post
 from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
@@ -146,6 +146,16 @@ async def test_a_complete_answer_that_is_read_slowly_arrives_whole(valkey: Valke
         assert (line["outcome"], line["bytes_sent"]) == ("ok", length)
 
 
+async def taken_on(run: Running, server: HttpServer, *, requests: int = 1) -> None:
+    """Wait until the provider has begun to answer this many requests, the last of which is under way."""
+    await server.until(lambda: len(server.requests) == requests)
+    [source] = run.gateway._leases._sources.values()
+    holder = source.__self__.holder  # type: ignore[attr-defined]  # it is a bound method
+    async with asyncio.timeout(5.0):
+        while not holder.accepted:
+            await asyncio.sleep(0.002)
+
+
 class Faulty(OpenAI):
     """A dialect with a fault of ours in it: its streams break at the second piece, its answers at once."""
 
@@ -192,3 +202,74 @@ async def test_a_stream_that_breaks_by_our_own_fault_is_not_the_clients_doing(va
         assert msgspec.json.decode(last)["error"]["code"] == "internal_error"
         line = await access.only()
         assert (line["outcome"], line["error_code"]) == ("interrupted", "internal_error")
+
+
+async def test_an_answer_that_breaks_by_our_own_fault_costs_nothing(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(answers()) as server, running(one_model(server), valkey, tmp_path) as run:
+        access = Access(run)
+        spoil(run)
+        answer = await run.chat()
+        assert (answer.status_code, answer.json()["error"]["code"]) == (500, "internal_error")
+        line = await access.only()
+        assert (line["opened"], line["outcome"], line["status"], line["error_code"]) == (
+            True,
+            "interrupted",
+            500,
+            "internal_error",
+        )
+        assert (line["input_tokens"], line["estimated"]) == (0, False)
+
+
+async def half(call: Call) -> None:
+    call.head(200, JSON, length=100)
+    await call.gone.wait()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "code", "outcome"),
+    [({"x-request-timeout": "0.3"}, 504, "upstream_timeout", "timeout"), ({}, 503, "draining", "interrupted")],
+    ids=["deadline", "drain"],
+)
+async def test_a_request_that_is_cut_before_its_answer_costs_nothing(
+    headers: dict[str, str], status: int, code: str, outcome: str, valkey: Valkey, tmp_path: Path
+) -> None:
+    async with HttpServer(half) as server, running(one_model(server), valkey, tmp_path) as run:
+        access = Access(run)
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        asking = asyncio.create_task(run.client.post("/v1/chat/completions", json=body, headers=headers))
+        await taken_on(run, server)
+        if not headers:
+            run.gateway._sweep.cut_all(Cut.DRAIN)
+        answer = await asking
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        line = await access.only()
+        assert (line["outcome"], line["input_tokens"], line["estimated"]) == (outcome, 0, False)
+
+
+async def test_a_heartbeat_posts_nothing_of_an_attempt_that_may_yet_fail(valkey: Valkey, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def breaks(call: Call) -> None:
+        call.head(200, SSE, chunked=True)
+        call.piece(event({"role": "assistant", "content": ""}))
+        await go_on.wait()
+        call.reset()
+
+    models = Models()
+    async with HttpServer(models) as server:
+        settings = {**one_model(server), "plans": {"all": {"models": ["*"], "limits": {"tpm": 40_000}}}}
+        async with running(settings, valkey, tmp_path) as run:
+            before = await run.chat(max_tokens=1)
+            models.acts["m"] = breaks
+            asking = asyncio.create_task(
+                run.chat(max_tokens=1, stream=True, messages=[{"role": "user", "content": "word " * 8000}])
+            )
+            await taken_on(run, server, requests=2)
+            await run.gateway._leases.beat()
+            go_on.set()
+            assert (await asking).status_code == 502
+            await run.settled()
+            models.forget()
+            after = await run.chat(max_tokens=1)
+        tokens = [int(answer.headers["x-ratelimit-remaining-tokens"]) for answer in (before, after)]
+        assert tokens[0] - tokens[1] < 100

@@ -1,9 +1,10 @@
 import pytest
 
-from gateway.errors import RateLimited
+from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, RateLimited
 from gateway.faults import Failed, Fault
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Level, Reach, Refusal, Row, Unit
 from gateway.policy.catalogue import Tier
+from gateway.policy.record import Outcome
 from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused
 
 ESTIMATE = Estimate(1, 10, 90, 100)
@@ -133,3 +134,12 @@ def test_headers_show_the_tightest_of_the_callers_own_limits() -> None:
 )
 def test_durations_read_as_in_go(milliseconds: int, text: bytes) -> None:
     assert duration(milliseconds) == text
+
+
+@pytest.mark.parametrize("error", [Draining("x"), Internal("x"), LimiterUnavailable("x")])
+def test_what_the_gateway_itself_ended_is_no_fault_of_a_provider(error: GatewayError) -> None:
+    assert outcome(error) is Outcome.INTERRUPTED
+
+
+def test_a_limit_that_ends_a_walk_comes_after_a_providers_failure() -> None:
+    assert outcome(RateLimited("x", dimension="requests")) is Outcome.UPSTREAM_ERROR
