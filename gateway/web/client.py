@@ -8,12 +8,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from gateway.errors import GatewayError, RequestTooLarge, status_of
+from gateway.errors import GatewayError, Overloaded, RequestTooLarge, status_of
 from gateway.policy.trail import Headers
 from gateway.tasks import Owned
 from gateway.watch import Cut, Watch
 from gateway.wire import envelope
 from gateway.wire.compression import gunzip
+
+OVERLOAD_WAIT_MS = 1_000
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -32,6 +34,12 @@ class Buffered:
         """Return whether no more should be taken in."""
         return self.held_bytes >= self.most_bytes
 
+    def take(self, length: int) -> None:
+        """Count bytes that have come in; whoever took them gives them back. Raises `Overloaded` where they are too many."""
+        self.held_bytes += length
+        if self.held_bytes > self.most_bytes:
+            raise Overloaded("The gateway has too many requests in flight", retry_after_ms=OVERLOAD_WAIT_MS)
+
 
 class Client:
     """The downstream side of one request; a `gateway.relay.Downstream`."""
@@ -47,7 +55,7 @@ class Client:
         self._finished = False
 
     async def body(self, limit_bytes: int, watchers: Owned) -> bytes:
-        """Return the whole body, then begin to watch for the client's departure. Raises `RequestTooLarge`."""
+        """Return the whole body, then begin to watch for the client's departure. Raises `RequestTooLarge` and `Overloaded`."""
         pieces: list[bytes] = []
         length = 0
         while True:
@@ -66,7 +74,7 @@ class Client:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def unpack(self, body: bytes, limit_bytes: int) -> bytes:
-        """Return what a gzip body holds. Raises `RequestTooLarge` and `InvalidRequest`."""
+        """Return what a gzip body holds. Raises `RequestTooLarge`, `InvalidRequest` and `Overloaded`."""
         found = gunzip(body, limit_bytes)
         self._hold(len(found))
         return found
@@ -111,8 +119,8 @@ class Client:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     def _hold(self, length: int) -> None:
-        self._buffered.held_bytes += length
         self._held_bytes += length
+        self._buffered.take(length)
 
     async def _departed(self) -> None:
         """Cut the request short from inside: the cancellation is delivered at the wait."""

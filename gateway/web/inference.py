@@ -25,13 +25,12 @@ from gateway.policy.trail import Headers, trail
 from gateway.relay import Relay
 from gateway.tasks import Owned
 from gateway.watch import Sweep
-from gateway.web.client import Buffered, Client, Message, Receive, Send
+from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Message, Receive, Send
 from gateway.wire.request import Endpoint
 
 Fields = Mapping[bytes, bytes]
 """A request's headers by name, in lower case."""
 
-OVERLOAD_WAIT_MS = 1_000
 GZIP = b"gzip"
 CODINGS = frozenset({b"", b"identity", GZIP})
 
