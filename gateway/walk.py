@@ -225,7 +225,7 @@ class Walk:
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered
         transport = job.snapshot.transports[target.deployment.id]
-        return Way(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream)
+        return Way(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream, now_s=job.now_s)
 
     def _note_attempt(self, candidate: Candidate, end: tuple[int, str], started_s: float) -> None:
         noted = Attempt(

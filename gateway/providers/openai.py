@@ -97,10 +97,10 @@ class OpenAI:
         """Return a fresh reader for one stream."""
         return OpenAIStream(edits, self._provider.most_event_bytes)
 
-    def not_a_stream(self, body: bytes) -> Failed:
+    def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a 2xx means that should have been an event stream: an error in it by its code, anything else no answer."""
         try:
-            return failure_inside(decode(body))
+            return failure_inside(decode(body), upstream_model=upstream_model)
         except (msgspec.DecodeError, RecursionError):
             return Failed(fault=Fault.BAD_ANSWER, status=200)
 

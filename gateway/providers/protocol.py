@@ -123,7 +123,7 @@ class Dialect(Protocol):
         """Return a fresh reader for one stream."""
         ...
 
-    def not_a_stream(self, body: bytes) -> Failed:
+    def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a 2xx means that should have been an event stream and is not."""
         ...
 

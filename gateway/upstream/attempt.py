@@ -3,6 +3,8 @@
 Up to the commit point nothing has gone downstream, so the walk may try elsewhere; past it there is only relaying. Never retries.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from gateway.faults import Failed, Fault
@@ -11,6 +13,9 @@ from gateway.upstream.transport import Outgoing, Reply, Transport, TransportErro
 
 ERROR_BODY_BYTES = 65_536
 """How much of an error's body is read: beyond it no provider says anything new."""
+
+ERROR_BODY_S = 1.0
+"""How long an error's body is waited for: it explains a failure that is known already, and the next candidate is waiting."""
 
 ANSWER_BYTES = 33_554_432
 """The largest complete answer that is held in memory, 32 MiB: base64 audio is the largest that providers send."""
@@ -39,6 +44,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     call: Call
     edits: Edits
     stream: bool
+    now_s: Callable[[], float]
 
 
 class Holder:
@@ -73,13 +79,13 @@ async def attempt(way: Way, holder: Holder) -> Committed | Failed:
 
 async def _read(way: Way, reply: Reply, holder: Holder) -> Committed | Failed:
     if not 200 <= reply.status < 300:
-        body = await _error_body(reply)
+        body = await _error_body(reply, way.now_s)
         return way.dialect.failure(reply.status, dict(reply.headers), body, upstream_model=way.edits.upstream_model)
     holder.accepted = True
     if not way.stream:
         return way.dialect.answer(await reply.read(ANSWER_BYTES), way.edits)
     if not _is_event_stream(reply):
-        return way.dialect.not_a_stream(await _error_body(reply))
+        return way.dialect.not_a_stream(await _error_body(reply, way.now_s), upstream_model=way.edits.upstream_model)
     return await _commit(reply, way.dialect.reader(way.edits))
 
 
@@ -95,8 +101,9 @@ async def _commit(reply: Reply, reader: StreamReader) -> Flowing | Failed:
             return Failed(fault=Fault.BAD_ANSWER, status=reply.status)
 
 
-async def _error_body(reply: Reply) -> bytes:
-    """Return the beginning of a body that is no answer; one that breaks off or goes on for ever says nothing more."""
+async def _error_body(reply: Reply, now_s: Callable[[], float]) -> bytes:
+    """Return the beginning of a body that is no answer; one that breaks off, stalls or goes on for ever says nothing more."""
+    reply.deadline_s = now_s() + ERROR_BODY_S
     pieces: list[bytes] = []
     length = 0
     try:

@@ -45,6 +45,21 @@ async def test_trouble_of_one_provider_is_an_answer_of_the_other(name: str, stre
     assert walk.models.asked == ["T1", "T2"]
 
 
+async def test_an_error_whose_text_never_comes_is_one_all_the_same(walk: Scene) -> None:
+    async def act(call: Call) -> None:
+        call.head(503, length=100)
+        call.write(b'{"err')
+        await call.gone.wait()
+
+    walk.models.acts["T1"] = act
+    response = await walk.run.client.post(
+        "/v1/chat/completions",
+        json={"model": "T", "messages": [{"role": "user", "content": "hi"}]},
+        headers={"x-request-timeout": "5"},
+    )
+    assert (response.status_code, response.headers["x-gateway-attempts"]) == (200, "T;503, T;200")
+
+
 @pytest.mark.parametrize(
     ("status", "body", "code"),
     [

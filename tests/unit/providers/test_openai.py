@@ -261,6 +261,11 @@ class TestAnswer:
     def test_what_is_no_stream_has_a_fault(self, body: bytes, fault: Fault) -> None:
         assert OpenAI(PLAIN).not_a_stream(body).fault is fault
 
+    def test_what_is_no_stream_is_told_without_the_providers_name_for_the_model(self) -> None:
+        said = {"error": {"message": "up-model takes 10 tokens", "code": "context_length_exceeded"}}
+        found = OpenAI(PLAIN).not_a_stream(msgspec.json.encode(said), upstream_model="up-model")
+        assert (found.code, "up-model" in found.message) == ("context_length_exceeded", False)
+
     def test_a_failure_is_redacted_of_the_upstreams_model(self) -> None:
         body = b'{"error":{"message":"up-internal has no tools","type":"x","param":"tools","code":"unsupported"}}'
         found = OpenAI(PLAIN).failure(400, {}, body, upstream_model="up-internal")
