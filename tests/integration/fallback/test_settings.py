@@ -90,6 +90,10 @@ async def test_a_limit_on_the_next_model_holds_for_a_walk_that_leads_there(begin
         assert [answer.status_code for answer in answers] == [200, 429, 429]
         assert answers[1].json()["error"]["code"] == "rate_limit_exceeded"
         assert walk.models.asked == ["A", "B", "A", "A"]
+        async with walk.filled("A"):
+            refused = await walk.ask(models=["A", "B", "C"], service_tier="default")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert refused.headers["x-gateway-attempts"] == "A;429, B;429"
 
 
 async def test_the_servers_own_list_is_walked_where_the_client_sent_none(begin: Begin) -> None:
