@@ -48,6 +48,9 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     record: Record
     dice: int
 
+    def __repr__(self) -> str:
+        return f"Visit({self.record.request_id!r})"
+
 
 Authenticate = Callable[[Catalogue, Headers, str | None], Key]
 """Turns a request's head into its key. Raises `GatewayError` (400, 401, 403)."""

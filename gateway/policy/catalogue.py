@@ -113,6 +113,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     most_event_bytes: int = 4 * 1024 * 1024
     """The largest event of a stream that is taken; beyond it the stream counts as broken."""
 
+    def __repr__(self) -> str:
+        # Its headers and its proxy may hold credentials of their own.
+        return f"Provider({self.name!r})"
+
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling."""

@@ -37,6 +37,9 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
 
+    def __repr__(self) -> str:
+        return f"Outgoing({self.path}, {len(self.body)} bytes)"
+
 
 class Occupancy(msgspec.Struct, frozen=True, kw_only=True):
     """What a transport holds at this moment. At rest `busy` and `waiting` are 0, or something has leaked."""
