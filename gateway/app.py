@@ -87,7 +87,7 @@ class Gateway:
         self._connection = Connection(
             parse_endpoint(place.redis_url, ca_file=config.redis.ca_file), self._tasks, timeout_s=config.redis.timeout_s
         )
-        admission = Admission(self._connection, prefix=config.redis.prefix, cell=CELL)
+        self._admission = admission = Admission(self._connection, prefix=config.redis.prefix, cell=CELL)
         self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
         self._writer = Writer(config.database.url.reveal())
@@ -122,15 +122,17 @@ class Gateway:
     def status(self) -> dict[str, Any]:
         """Return what the supervisor asks: whether requests would be served, and what is missing.
 
-        A store that was lost makes a worker degraded, not unready: every replica would go at once, and none would be better.
+        A store that was lost, or fails, makes a worker degraded, not unready: every replica would go at once, and none would be
+        better.
         """
-        fault = self._connection.fault
-        self._reached_store = self._reached_store or fault is None
+        connected = self._connection.fault is None
+        self._reached_store = self._reached_store or connected
+        store = "unavailable" if not connected else "failing" if self._admission.refusing else "ok"
         return {
             "worker": self._place.worker,
             "ready": self.ready and self._reached_store and not self._corridor.draining,
-            "degraded": fault is not None,
-            "redis": "ok" if fault is None else "unavailable",
+            "degraded": store != "ok",
+            "redis": store,
             "inflight": len(self._sweep),
         }
 

@@ -3,9 +3,13 @@
 What the values mean is told in `gateway.policy.admission`, what the scripts do in their headers and in `gateway.policy.leases`.
 """
 
+import asyncio
+import math
 from collections.abc import Callable, Sequence
 from hashlib import sha1
 from importlib.resources import files
+
+import structlog
 
 from gateway.admission import codec
 from gateway.admission.codec import RowEncoder, encode_estimate
@@ -19,6 +23,14 @@ FORMAT = "v1"
 
 LEASES_AT_ONCE = 64
 """How many leases one call renews, so that a thousand streams never hold the store for long."""
+
+LOG_PAUSE_S = 1.0
+"""One line tells of all errors of this long: a store that answers every call with one is not to fill the log as well."""
+
+FAULT_S = 10.0
+"""How long an error of the store's counts as its state: longer than between two heartbeats."""
+
+log = structlog.get_logger(__name__)
 
 
 def cell_prefix(prefix: str, cell: str) -> str:
@@ -53,6 +65,7 @@ class Admission:
     ) -> None:
         self._connection = connection
         self._clock = clock
+        self._refused_s = self._logged_s = -math.inf
         self._prefix = cell_prefix(prefix, cell)
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
@@ -61,6 +74,11 @@ class Admission:
         self._settle = Script("core", "settle")
         self._progress = Script("core", "progress")
         self._expire = Script("core", "expire")
+
+    @property
+    def refusing(self) -> bool:
+        """Return whether the store has answered a script with an error lately: it is there, and does not do its work."""
+        return asyncio.get_running_loop().time() < self._refused_s + FAULT_S
 
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits, under a new lease."""
@@ -118,5 +136,13 @@ class Admission:
         except StoreError as error:
             # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
             if not str(error).startswith("NOSCRIPT"):
+                self._note(error)
                 raise
         return await call(pack(("EVAL", script.text, *command)))
+
+    def _note(self, error: StoreError) -> None:
+        """Tell the operator: to requests such a store is away like any other, and it does not come back by itself."""
+        self._refused_s = asyncio.get_running_loop().time()
+        if self._refused_s >= self._logged_s + LOG_PAUSE_S:
+            self._logged_s = self._refused_s
+            log.error("admission_script_failed", error=str(error))
