@@ -4,6 +4,7 @@ Requests that come in a row on one connection wait for each other. What a reques
 """
 
 import asyncio
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -15,6 +16,12 @@ from gateway.wire.envelope import envelope
 MOST_HEAD_BYTES = 262_144
 """A head that has not ended by then is cut off. What the application allows is less, but it never sees a head without an end."""
 
+MOST_QUEUED = 8
+"""How many requests may wait behind an answer while reading goes on; beyond it reading stops until the answer is complete."""
+
+UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+NO_UPGRADE = b"\r\nno-upgrade:"
+
 
 class Http1(HttpToolsProtocol):
     """One connection."""
@@ -25,12 +32,15 @@ class Http1(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._running: RequestResponseCycle | None = None
-        self._receiving = self._in_head = False
+        self._receiving = self._in_head = self._behind = False
         self._head_bytes = 0
         self._receipt: asyncio.TimerHandle | None = None
+        self._app, self.app = self.app, self._serve
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived; most requests arrive whole, and need no timer."""
+        if (b"pgrade" in data or b"PGRADE" in data) and (self._in_head or not self._receiving):
+            data = without_upgrade(data)
         super().data_received(data)
         if not self._receiving or self.transport.is_closing():
             return
@@ -45,12 +55,16 @@ class Http1(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._receiving = self._in_head = True
+        self._behind = False
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         """Hand a request over, or queue it behind the one under way."""
         self._in_head = False
         super().on_headers_complete()
+        if len(self.pipeline) <= MOST_QUEUED:
+            # uvicorn stops reading when it queues a request: the departure of whom the answer under way is for would go unseen.
+            self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
         """End a request."""
@@ -70,6 +84,19 @@ class Http1(HttpToolsProtocol):
         """Refuse what is no HTTP in the shape of every other error."""
         self._refuse(InvalidRequest("This is no valid HTTP/1.1 request"))
 
+    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
+        """Run the application. An answer that it gives up half-way ends its connection at once.
+
+        To close one in good order is to wait for a client to read what is left; a client that does not read would never let go.
+        """
+        cycle = self._running
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            if cycle is not None and cycle.response_started and not cycle.response_complete:
+                cycle.disconnected = True
+                self.transport.abort()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
@@ -79,11 +106,14 @@ class Http1(HttpToolsProtocol):
         return None if self._running is None or self._running.response_complete else self._running
 
     def _late(self) -> None:
-        self._receipt = None
         cycle = self._answering()
-        if cycle is not None and not cycle.more_body:
-            return  # what is late waits behind an answer, during which nothing more is read
-        self.transport.close()
+        behind, self._behind = self._behind, cycle is not None and not cycle.more_body
+        if behind or self._behind:
+            # What is late waits behind an answer, and has its whole time once that is complete.
+            self._receipt = self.loop.call_later(self.receipt_s, self._late)
+        else:
+            self._receipt = None
+            self.transport.close()
 
     def _refuse(self, error: GatewayError) -> None:
         """End the connection; an answer that is under way is not written into."""
@@ -101,3 +131,13 @@ class Http1(HttpToolsProtocol):
         if self._receipt is not None:
             self._receipt.cancel()
             self._receipt = None
+
+
+def without_upgrade(data: bytes) -> bytes:
+    """Return the bytes of a head with its offer of another protocol renamed.
+
+    The parser would end the message at its head and lose the body, where HTTP lets a server pass the offer over. Clients that
+    prefer HTTP/2 make it with every first request.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return UPGRADE.sub(NO_UPGRADE, head) + end + rest
