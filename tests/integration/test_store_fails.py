@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import pytest
+from structlog.testing import capture_logs
 
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
@@ -12,9 +12,7 @@ from tests.valkey import Valkey
 LEASES = "tg:v1:{c0}:leases"
 
 
-async def test_an_error_of_the_stores_own_is_logged_and_shows(
-    valkey: Valkey, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_an_error_of_the_stores_own_is_logged_and_shows(valkey: Valkey, tmp_path: Path) -> None:
     models = {"m": {"deployments": [{"provider": "p", "model": "up-m"}]}}
     async with HttpServer(Models()) as server, running(config({"p": server.base_url}, models), valkey, tmp_path) as run:
         assert (await run.chat()).status_code == 200
@@ -22,12 +20,13 @@ async def test_an_error_of_the_stores_own_is_logged_and_shows(
         assert (run.gateway.status()["degraded"], run.gateway.status()["redis"]) == (False, "ok")
         await run.gateway._redis.delete(LEASES)
         await run.gateway._redis.set(LEASES, "no set")
-        for _ in range(5):
-            answer = await run.chat()
-            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "limiter_unavailable")
+        with capture_logs() as logs:
+            for _ in range(5):
+                answer = await run.chat()
+                assert (answer.status_code, answer.json()["error"]["code"]) == (503, "limiter_unavailable")
         status = run.gateway.status()
         assert (status["ready"], status["degraded"], status["redis"]) == (True, True, "failing")
         await run.gateway._redis.delete(LEASES)
-    told = [line for line in capfd.readouterr().out.splitlines() if "admission_script_failed" in line]
+    told = [line["error"] for line in logs if line["event"] == "admission_script_failed"]
     assert 1 <= len(told) < 5
     assert "WRONGTYPE" in told[0]
