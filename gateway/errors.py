@@ -105,10 +105,6 @@ class MethodNotAllowed(GatewayError):
         self.allow = allow
 
 
-class RequestTimeout(GatewayError):
-    status, type, code = 408, "invalid_request_error", "request_timeout"
-
-
 class RequestTooLarge(GatewayError):
     status, type, code = 413, "invalid_request_error", "request_too_large"
 
@@ -211,10 +207,6 @@ class LimiterUnavailable(GatewayError):
     status, type, code = 503, "service_unavailable_error", "limiter_unavailable"
 
 
-class AuthUnavailable(GatewayError):
-    status, type, code = 503, "service_unavailable_error", "auth_unavailable"
-
-
 class Draining(GatewayError):
     status, type, code = 503, "service_unavailable_error", "draining"
 
@@ -224,7 +216,7 @@ class UpstreamTimeout(GatewayError):
 
 
 class UpstreamRejected(GatewayError):
-    """The provider says that the request itself is at fault; its own status, type, param and code."""
+    """The provider says that the request itself is at fault; its own status, param and code."""
 
     status, type, code = 400, "invalid_request_error", "invalid_value"
 
@@ -242,11 +234,6 @@ class UpstreamRejected(GatewayError):
     def upstream_status(self) -> int:
         """Return the status to answer with."""
         return self.failed.status if 400 <= self.failed.status < 500 else self.status
-
-    @property
-    def error_type(self) -> str:
-        """Return the provider's type."""
-        return self.failed.type
 
     @property
     def error_code(self) -> str:

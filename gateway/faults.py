@@ -54,7 +54,7 @@ class FieldError(msgspec.Struct, frozen=True):
 class Failed(msgspec.Struct, frozen=True, kw_only=True):
     """How one attempt ended without an answer.
 
-    `status` is the upstream's, 0 when none came. `message`, `param`, `code` and `type` are set for `REJECTED` alone: the
+    `status` is the upstream's, 0 when none came. `message`, `param` and `code` are set for `REJECTED` alone: the
     client's own fault, told in the provider's words (already cleaned of hosts and secrets). `sent` says whether any byte of
     the request may have reached the upstream.
     """
@@ -62,7 +62,6 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault
     status: int = 0
     message: str = ""
-    type: str = "invalid_request_error"
     param: str | None = None
     code: str | None = None
     retry_after_ms: int | None = None
