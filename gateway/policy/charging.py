@@ -3,6 +3,7 @@
 Limits of key and org are the caller's own; those of model and deployment are capacity and hold for every tier. Pure.
 """
 
+from fractions import Fraction
 from math import floor
 
 import msgspec
@@ -51,7 +52,8 @@ def ceiling(deployment: Deployment, terms: TierTerms) -> int | None:
     """Return how many requests may run on the deployment when one of this tier starts; never 0, or the tier would starve."""
     own = deployment.limits.concurrency
     room = deployment.max_concurrency if own is None else min(own, deployment.max_concurrency or own)
-    return None if room is None else max(1, floor(room * terms.headroom))
+    # The share is taken as written: 0.7 of 90 is 63, which in floats it is not.
+    return None if room is None else max(1, floor(room * Fraction(str(terms.headroom))))
 
 
 def _tenant_limits(tenant: Tenant, target: Target) -> tuple[tuple[str, Limits, Reach], ...]:

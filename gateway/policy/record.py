@@ -65,6 +65,7 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     stream: bool = False
     opened: bool = False
     admitted_unix_ms: int | None = None
+    """When the store decided on the request, by its own clock: refused ones have it too, `opened` tells which were granted."""
     settled_unix_ms: int | None = None
     attempts: list[Attempt] = []
     outcome: Outcome = Outcome.REJECTED

@@ -58,7 +58,7 @@ def test_a_limit_of_the_callers_own_ends_the_walk_but_rates_that_are_walked_past
 
 
 @pytest.mark.parametrize(
-    ("room", "headroom", "expected"), [(10, 1.0, 10), (10, 0.7, 7), (10, 0.85, 8), (1, 0.7, 1), (None, 0.7, None)]
+    ("room", "headroom", "expected"), [(10, 1.0, 10), (10, 0.7, 7), (90, 0.7, 63), (10, 0.85, 8), (1, 0.7, 1), (None, 0.7, None)]
 )
 def test_a_ceiling_is_never_nothing(room: int | None, headroom: float, expected: int | None) -> None:
     assert ceiling(deployment("m", max_concurrency=room), TierTerms(headroom=headroom)) == expected
