@@ -7,17 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from litestar import Litestar, MediaType, Request, Response, asgi, get
-from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar import Litestar, Request, Response, asgi, get
 from litestar.handlers import ASGIRouteHandler
 from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
-from gateway.errors import GatewayError, Internal, InvalidRequest, MethodNotAllowed, UnknownUrl, status_of
+from gateway.errors import Internal
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.routing import find_model, may_use
+from gateway.web.envelope import render, translated
 from gateway.web.inference import Floor, Inference
-from gateway.wire import envelope
 from gateway.wire.request import Endpoint
 
 ROUTES = {"/v1/chat/completions": Endpoint.CHAT, "/v1/completions": Endpoint.COMPLETIONS}
@@ -81,7 +80,7 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
         return response
 
     def answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-        told = translate(error)
+        told = translated(error)
         response = identify(render(told))
         if isinstance(told, Internal):
             on_fault(response.headers["x-request-id"])
@@ -108,22 +107,3 @@ def mount(path: str, application: Inference) -> ASGIRouteHandler:
         await application(scope, receive, send)  # type: ignore[arg-type]  # Litestar's message types are narrower than ASGI's
 
     return asgi(path, copy_scope=False)(serve)
-
-
-def translate(error: Exception) -> GatewayError:
-    """Return what a handler or the framework refused, in our words; anything else is a fault of ours."""
-    if isinstance(error, GatewayError):
-        return error
-    if isinstance(error, NotFoundException):
-        return UnknownUrl("There is nothing at this URL")
-    if isinstance(error, MethodNotAllowedException):
-        return MethodNotAllowed(allow=(error.headers or {}).get("allow", "GET"))
-    if isinstance(error, HTTPException):
-        return InvalidRequest(error.detail)
-    return Internal("The gateway failed to handle this request")
-
-
-def render(error: GatewayError) -> Response[bytes]:
-    """Return an error as an answer."""
-    headers = {name.decode(): value.decode() for name, value in envelope.headers(error)}
-    return Response(envelope.envelope(error), status_code=status_of(error), headers=headers, media_type=MediaType.JSON)

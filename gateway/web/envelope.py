@@ -17,8 +17,13 @@ def answer(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]
     known = translated(error)
     if isinstance(known, Internal):
         log.error("request_failed", path=request.url.path, exc_info=error)
-    headers = {name.decode(): value.decode() for name, value in envelope.headers(known)}
-    return Response(envelope.envelope(known), status_code=status_of(known), headers=headers, media_type=MediaType.JSON)
+    return render(known)
+
+
+def render(error: GatewayError) -> Response[bytes]:
+    """Return an error as an answer."""
+    headers = {name.decode(): value.decode() for name, value in envelope.headers(error)}
+    return Response(envelope.envelope(error), status_code=status_of(error), headers=headers, media_type=MediaType.JSON)
 
 
 def translated(error: Exception) -> GatewayError:
