@@ -1,9 +1,10 @@
 """A whole gateway in the test's own process: real Valkey, real SQLite, real sockets on loopback; only the process is shared."""
 
 import asyncio
+import logging
 import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ class Running:
     async def rows(self) -> list[Any]:
         """Return the ledger's rows, newest first, once all is written."""
         await self.settled()
-        while await self.gateway._redis.xlen(self.gateway._ledger._stream.key):
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(10.0):
+            while await self.gateway._redis.xlen(self.gateway._ledger._stream.key):
+                await asyncio.sleep(0.02)
         reader = Reader(self.database)
         try:
             return await Reports(reader).rows(Question())
@@ -89,17 +91,30 @@ async def running(settings: Mapping[str, Any], valkey: Valkey, directory: Path) 
     path.write_bytes(msgspec.json.encode({**settings, "state_dir": str(directory), "database": {"url": database}}))
     loaded = load(path, {})
     place = Place(worker="w0", redis_url=valkey.url, state_dir=directory, pepper=b"test-pepper")
-    gateway = Gateway(loaded.config, place)
-    await gateway.start()
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = Server(gateway.api, drain_s=5.0)
-    await server.open(listener)
-    run = Running(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", database)
+    with logging_as_it_was():
+        gateway = Gateway(loaded.config, place)
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = Server(gateway.api, drain_s=5.0)
+        run = Running(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", database)
+        try:
+            await gateway.start()
+            await server.open(listener)
+            yield run
+        finally:
+            await run.client.aclose()
+            server.leave()
+            await gateway.drain(5.0)
+            await server.close()
+            await gateway.stop()
+
+
+@contextmanager
+def logging_as_it_was() -> Iterator[None]:
+    """Undo at the end of the block what a gateway sets up for its process: its log writes to what a test may have captured."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
     try:
-        yield run
+        yield
     finally:
-        await run.client.aclose()
-        server.leave()
-        await gateway.drain(5.0)
-        await server.close()
-        await gateway.stop()
+        root.handlers = handlers
+        root.setLevel(level)
