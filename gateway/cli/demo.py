@@ -16,6 +16,7 @@ from typing import Any
 import click
 import msgspec
 
+import gateway.demo
 from gateway.cli.serve import PORT, run, supervisor_of
 from gateway.demo.children import children
 from gateway.demo.serving import base_url, listener
@@ -23,7 +24,7 @@ from gateway.processes.overrides import Overrides
 from gateway.processes.supervisor import Source, Supervisor
 from gateway.tasks import Owned
 
-CONFIG = Path(__file__).parents[2] / "config" / "demo.yaml"
+CONFIG = Path(gateway.demo.__file__).with_name("demo.yaml")
 POLL_S = 0.02
 
 

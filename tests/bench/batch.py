@@ -1,6 +1,7 @@
 """The usual way to a store, to measure ours against: redis-py, with the script calls of one loop turn in one pipeline."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import Redis
@@ -48,5 +49,5 @@ class BatchedAdmission(Admission):
         super().__init__(connection)
         self._batch = batch
 
-    async def _run(self, script: Script, keys: tuple[str, ...], arguments: tuple[Argument, ...]) -> Reply:
+    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
         return await self._batch.call("EVALSHA", script.digest, len(keys), *keys, b"", *arguments)
