@@ -22,7 +22,7 @@ from gateway.policy.deadlines import Deadline
 from gateway.policy.record import Attempt
 from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining
 from gateway.providers.protocol import Dialect, Edits
-from gateway.upstream.attempt import Committed, Way, attempt
+from gateway.upstream.attempt import Committed, Dispatch, attempt
 from gateway.upstream.transport import Transport
 from gateway.watch import Cut, Watch
 from gateway.wire.request import InferenceRequest
@@ -73,6 +73,8 @@ class Walk:
         self._failed: Failed | None = None
         self._hints_ms: list[int] = []
         self._offered: tuple[int, ...] = ()
+        self._place = 0
+        """Where in the plan the candidate stands that was granted."""
         self._dispatched_s = 0.0
 
     async def run(self) -> Exchange:
@@ -118,7 +120,7 @@ class Walk:
         self._failed = failed
         if failed.retry_after_ms is not None:
             self._hints_ms.append(failed.retry_after_ms)
-        self._ends.append(End(job.plan.candidates.index(candidate), end_class(failed), failed.sent))
+        self._ends.append(End(self._place, end_class(failed), failed.sent))
         reservation.capacity = failed.fault.end_class is EndClass.CAPACITY
         self._offered = remaining(job.plan, self._ends)
         if not self._offered:
@@ -139,7 +141,8 @@ class Walk:
         for refusal in verdict.refusals:
             self._note_refusal(refusal)
         if isinstance(verdict, Granted):
-            return self._job.plan.candidates[self._offered[verdict.row]]
+            self._place = self._offered[verdict.row]
+            return self._job.plan.candidates[self._place]
         raise self._refused(verdict.refusals)
 
     def _refused(self, refusals: tuple[Refusal, ...]) -> GatewayError:
@@ -170,14 +173,14 @@ class Walk:
     async def _attempt(self, candidate: Candidate) -> Committed | Failed:
         job = self._job
         started_s = self._dispatched_s = job.now_s()
-        way = self._prepare(candidate)
+        dispatch = self._prepare(candidate)
         timeouts = candidate.target.model.timeouts
         timers = [(Cut.DEADLINE, job.due.commit_s), (Cut.TOTAL, started_s + timeouts.total_s)]
         if job.request.stream:
             timers.append((Cut.FIRST_CONTENT, started_s + timeouts.first_content_s))
         job.watch.arm(*timers)
         try:
-            outcome = await attempt(way, job.reservation.holder)
+            outcome = await attempt(dispatch, job.reservation.holder)
         except CancelledError:
             if job.watch.cut not in (Cut.FIRST_CONTENT, Cut.TOTAL):
                 self._note_attempt(candidate, (0, "cancelled"), started_s)
@@ -192,12 +195,12 @@ class Walk:
             self._note_attempt(candidate, (200, "ok"), started_s)
         return outcome
 
-    def _prepare(self, candidate: Candidate) -> Way:
-        """Return the way to the candidate's upstream; from here on the record names the candidate."""
+    def _prepare(self, candidate: Candidate) -> Dispatch:
+        """Return what is sent to the candidate's upstream, and how; from here on the record names the candidate."""
         job, target = self._job, candidate.target
         provider = target.deployment.provider
         dialect = job.snapshot.dialects[provider.name]
-        last = job.plan.candidates[self._offered[-1]] is candidate
+        last = self._place == self._offered[-1]
         record = job.reservation.record
         adjusted = adjust(job.request, target.model, record.org or "")
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
@@ -225,7 +228,7 @@ class Walk:
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered
         transport = job.snapshot.transports[target.deployment.id]
-        return Way(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream, now_s=job.now_s)
+        return Dispatch(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream, now_s=job.now_s)
 
     def _note_attempt(self, candidate: Candidate, end: tuple[int, str], started_s: float) -> None:
         noted = Attempt(

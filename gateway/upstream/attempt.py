@@ -36,7 +36,7 @@ class Flowing(msgspec.Struct, frozen=True):
 Committed = Answer | Flowing
 
 
-class Way(msgspec.Struct, frozen=True, kw_only=True):
+class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
     """Where an attempt goes: the connections, the language spoken, the call, and what is edited in the answer."""
 
     transport: Transport
@@ -64,12 +64,12 @@ class Holder:
             reply.close()
 
 
-async def attempt(way: Way, holder: Holder) -> Committed | Failed:
+async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
     """Make one call and return the committed answer, or why there is none."""
-    call = way.call
+    call = dispatch.call
     try:
-        reply = holder.reply = await way.transport.open(Outgoing(path=call.path, headers=call.headers, body=call.body))
-        outcome = await _read(way, reply, holder)
+        reply = holder.reply = await dispatch.transport.open(Outgoing(path=call.path, headers=call.headers, body=call.body))
+        outcome = await _read(dispatch, reply, holder)
     except TransportError as error:
         outcome = Failed(fault=error.fault, sent=error.sent)
     if not isinstance(outcome, Flowing):
@@ -77,16 +77,18 @@ async def attempt(way: Way, holder: Holder) -> Committed | Failed:
     return outcome
 
 
-async def _read(way: Way, reply: Reply, holder: Holder) -> Committed | Failed:
+async def _read(dispatch: Dispatch, reply: Reply, holder: Holder) -> Committed | Failed:
     if not 200 <= reply.status < 300:
-        body = await _error_body(reply, way.now_s)
-        return way.dialect.failure(reply.status, dict(reply.headers), body, upstream_model=way.edits.upstream_model)
+        body = await _error_body(reply, dispatch.now_s)
+        return dispatch.dialect.failure(reply.status, dict(reply.headers), body, upstream_model=dispatch.edits.upstream_model)
     holder.accepted = True
-    if not way.stream:
-        return way.dialect.answer(await reply.read(ANSWER_BYTES), way.edits)
+    if not dispatch.stream:
+        return dispatch.dialect.answer(await reply.read(ANSWER_BYTES), dispatch.edits)
     if not _is_event_stream(reply):
-        return way.dialect.not_a_stream(await _error_body(reply, way.now_s), upstream_model=way.edits.upstream_model)
-    return await _commit(reply, way.dialect.reader(way.edits))
+        return dispatch.dialect.not_a_stream(
+            await _error_body(reply, dispatch.now_s), upstream_model=dispatch.edits.upstream_model
+        )
+    return await _commit(reply, dispatch.dialect.reader(dispatch.edits))
 
 
 async def _commit(reply: Reply, reader: StreamReader) -> Flowing | Failed:
