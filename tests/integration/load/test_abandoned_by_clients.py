@@ -145,7 +145,7 @@ async def test_clients_that_leave_take_everything_along(valkey: Valkey, tmp_path
         for stage in STAGES
     }
     async with BlackHole() as hole, HttpServer(upstream()) as server:
-        settings = config({"p": server.base_url, "nowhere": hole.base_url}, models)
+        settings = config({"p": server.base_url, "nowhere": hole.base_url}, models, redis={"timeout": "2s"})
         async with running(settings, valkey, tmp_path) as run:
             notes = Notes(run)
             await all_leave(run, REQUESTS)

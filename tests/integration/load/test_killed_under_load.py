@@ -17,7 +17,7 @@ from gateway.demo.serving import serving
 from gateway.policy.record import Outcome
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
-from tests.integration.load.served import Served, settings
+from tests.integration.load.served import LONGEST_START_S, Served, settings
 from tests.integration.processes.conditions import until, until_gone
 from tests.running import HEADERS
 
@@ -51,7 +51,7 @@ class Callers:
         async def reached() -> bool:
             return len(self.completed) >= goal
 
-        await until(reached, within_s=20.0)
+        await until(reached, within_s=LONGEST_START_S)
 
     async def call(self, client: httpx.AsyncClient) -> None:
         while not self._leaving:
@@ -97,7 +97,7 @@ async def kill_a_worker(gateway: Served) -> None:
     async def replaced() -> bool:
         return len(gateway.workers()) == WORKERS
 
-    await until(replaced)
+    await until(replaced, within_s=LONGEST_START_S)
 
 
 async def all_settled(state_dir: Path) -> None:
@@ -108,7 +108,7 @@ async def all_settled(state_dir: Path) -> None:
     async def done() -> bool:
         return not await redis.zcard(f"{prefix}leases") and not await redis.xlen(f"{prefix}ledger")
 
-    await until(done)
+    await until(done, within_s=20.0)
     await redis.aclose()
 
 
