@@ -6,6 +6,7 @@ SQLite in WAL mode with an fsync at every commit; statements are such that Postg
 import asyncio
 import sqlite3
 from collections.abc import Coroutine, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from msgspec.structs import astuple
 from sqlalchemy import URL, Connection, Select, event, make_url
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from gateway.stores.events import Event, Rank, merged
 from gateway.stores.schema import ATTEMPTS, EVENTS, VERSION, SchemaVersionError, migrate, version_of
@@ -28,20 +29,40 @@ BUSY_TIMEOUT_S = 3.0
 """How long a statement waits for another process's lock; well below the consumer's lease, which must outlive a full wait."""
 
 
-def _text(statement: Insert) -> str:
-    """Return a statement as the driver takes it: rendered once, since binding by name costs as much as the insert itself."""
-    return str(statement.compile(dialect=sqlite_dialect()))
+MOST_ROWS = 500
+"""How many rows one statement holds: their values stay below the 32,766 that SQLite binds."""
+
+
+class _Insert:
+    """A statement for many rows in one call of the driver.
+
+    The driver lets go of the interpreter's lock with each call. Row by row, the writer and a busy event loop would hand the lock
+    to and fro for every request.
+    """
+
+    def __init__(self, statement: Insert) -> None:
+        columns = len(statement.table.c)
+        self._head, self._row, self._tail = str(statement.compile(dialect=sqlite_dialect())).partition(
+            f"({', '.join('?' * columns)})"
+        )
+
+    async def run(self, connection: AsyncConnection, rows: Sequence[tuple[object, ...]]) -> None:
+        """Insert rows."""
+        for start in range(0, len(rows), MOST_ROWS):
+            chunk = rows[start : start + MOST_ROWS]
+            text = self._head + ", ".join([self._row] * len(chunk)) + self._tail
+            await connection.exec_driver_sql(text, tuple(chain.from_iterable(chunk)))
 
 
 _incoming = insert(EVENTS)
-_UPSERT_EVENT = _text(
+_UPSERT_EVENT = _Insert(
     _incoming.on_conflict_do_update(
         index_elements=[EVENTS.c.request_id],
         set_={column.name: _incoming.excluded[column.name] for column in EVENTS.c if not column.primary_key},
         where=_incoming.excluded.rank > EVENTS.c.rank,
     )
 )
-_INSERT_ATTEMPT = _text(insert(ATTEMPTS).on_conflict_do_nothing())
+_INSERT_ATTEMPT = _Insert(insert(ATTEMPTS).on_conflict_do_nothing())
 
 
 class MissingLedgerError(Exception):
@@ -124,9 +145,8 @@ class Writer:
     async def _write(self, best: Sequence[Event]) -> None:
         tried = [row for each in best if each.rank == Rank.CLOSED for row in _attempt_rows(each)]
         async with self._engine.begin() as connection:
-            await connection.exec_driver_sql(_UPSERT_EVENT, [_row(each) for each in best])
-            if tried:
-                await connection.exec_driver_sql(_INSERT_ATTEMPT, tried)
+            await _UPSERT_EVENT.run(connection, [_row(each) for each in best])
+            await _INSERT_ATTEMPT.run(connection, tried)
 
     async def close(self) -> None:
         """Finish what is being written and close the connection."""
