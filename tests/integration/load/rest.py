@@ -11,8 +11,6 @@ from gateway.policy.record import Outcome
 from gateway.telemetry.access import AccessLog, as_json
 from tests.running import Running
 
-LEASES = "tg:v1:{c0}:leases"
-
 
 class Noted(msgspec.Struct, frozen=True):
     """What a test reads of an access line."""
