@@ -5,12 +5,14 @@ Requests that come in a row on one connection wait for each other. What a reques
 
 import asyncio
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, status_of
+from gateway.web.client import DEPARTURE
 from gateway.wire.envelope import envelope
 
 MOST_HEAD_BYTES = 262_144
@@ -32,6 +34,7 @@ class Http1(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._running: RequestResponseCycle | None = None
+        self._departed: Callable[[], None] | None = None
         self._receiving = self._in_head = self._behind = False
         self._head_bytes = 0
         self._receipt: asyncio.TimerHandle | None = None
@@ -79,6 +82,8 @@ class Http1(HttpToolsProtocol):
         if (cycle := self._answering()) is not None:
             cycle.disconnected = True
             cycle.message_event.set()
+            if self._departed is not None:
+                self._departed()
 
     def send_400_response(self, _msg: str) -> None:
         """Refuse what is no HTTP in the shape of every other error."""
@@ -90,12 +95,21 @@ class Http1(HttpToolsProtocol):
         To close one in good order is to wait for a client to read what is left; a client that does not read would never let go.
         """
         cycle = self._running
+        scope["extensions"] = {DEPARTURE: self._on_departure}
         try:
             await self._app(scope, receive, send)
         finally:
+            self._departed = None
             if cycle is not None and cycle.response_started and not cycle.response_complete:
                 cycle.disconnected = True
                 self.transport.abort()
+
+    def _on_departure(self, departed: Callable[[], None]) -> None:
+        """Call `departed` once if the client leaves before the answer is complete, at once if it has left already."""
+        if self.transport.is_closing():
+            departed()
+        else:
+            self._departed = departed
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle

@@ -1,12 +1,14 @@
 """One client's connection as ASGI shows it: the body in, the answer out, and the watch for its leaving in between.
 
 A body that breaks off is never taken for a whole one. From the first byte on somebody listens for the client's departure: while
-the body is read its reader does, after that a task of its own.
+the body is read its reader does, after that the server calls, or a task waits where the server does not offer to.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+import msgspec
 
 from gateway.errors import GatewayError, Overloaded, RequestTooLarge, status_of
 from gateway.policy.trail import Headers
@@ -17,9 +19,27 @@ from gateway.wire.compression import gunzip
 
 OVERLOAD_WAIT_MS = 1_000
 
+DEPARTURE = "tiergate.departure"
+"""The server's offer to call when the client leaves: an extension of the scope, a function that takes the function to call.
+
+A task that waits instead costs every request a cancellation, whose exception would keep the request alive until the collector
+comes.
+"""
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+
+OnDeparture = Callable[[Callable[[], None]], None]
+
+
+class Io(msgspec.Struct, frozen=True):
+    """One request as ASGI hands it over."""
+
+    scope: Message
+    receive: Receive
+    send: Send
 
 
 class Buffered:
@@ -44,9 +64,10 @@ class Buffered:
 class Client:
     """The downstream side of one request; a `gateway.relay.Downstream`."""
 
-    def __init__(self, receive: Receive, send: Send, watch: Watch, buffered: Buffered) -> None:
-        self._receive = receive
-        self._send = send
+    def __init__(self, io: "Io", watch: Watch, buffered: Buffered) -> None:
+        self._receive = io.receive
+        self._send = io.send
+        self._on_departure: OnDeparture | None = io.scope.get("extensions", {}).get(DEPARTURE)
         self._watch = watch
         self._buffered = buffered
         self._held_bytes = 0
@@ -70,7 +91,10 @@ class Client:
             pieces.append(piece)
             if not message.get("more_body", False):
                 break
-        self._departure = watchers.spawn(self._watch_departure(), name="departure")
+        if self._on_departure is not None:
+            self._on_departure(self._left)
+        else:
+            self._departure = watchers.spawn(self._await_departure(), name="departure")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def unpack(self, body: bytes, limit_bytes: int) -> bytes:
@@ -111,8 +135,9 @@ class Client:
         """Stop watching and give back what the body took."""
         self._buffered.held_bytes -= self._held_bytes
         self._held_bytes = 0
-        if self._departure is not None:
-            self._departure.cancel()
+        departure, self._departure = self._departure, None
+        if departure is not None:
+            departure.cancel()
 
     async def _head(self, status: int, headers: Headers) -> None:
         self.started = True
@@ -127,8 +152,11 @@ class Client:
         self._watch.cancel(Cut.DEPARTED)
         await asyncio.get_running_loop().create_future()
 
-    async def _watch_departure(self) -> None:
+    async def _await_departure(self) -> None:
         await self._receive()
-        # The server reports the end of an answer in the same way: that one is no departure.
+        self._left()
+
+    def _left(self) -> None:
+        # Servers report the end of an answer in the same way: that one is no departure.
         if not self._finished:
             self._watch.cancel(Cut.DEPARTED)

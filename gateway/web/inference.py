@@ -25,7 +25,7 @@ from gateway.policy.trail import Headers, trail
 from gateway.relay import Relay
 from gateway.tasks import Owned
 from gateway.watch import Sweep
-from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Message, Receive, Send
+from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Io, Message, Receive, Send
 from gateway.wire.request import Endpoint
 
 Fields = Mapping[bytes, bytes]
@@ -88,7 +88,7 @@ class Inference:
         headers: Headers = scope["headers"]
         fields = dict(headers)
         watch = floor.sweep.open()
-        client = Client(receive, send, watch, floor.buffered)
+        client = Client(Io(scope, receive, send), watch, floor.buffered)
         visit = Visit(
             endpoint=self._endpoint,
             headers=headers,
