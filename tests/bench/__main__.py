@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: what a request costs in CPU time, against a relay of bytes that is the floor of any proxy in Python.
+"""`python -m tests.bench`: what a request costs in CPU time, as a multiple of a Python relay of HTTP, and beside a pipe of bytes.
 
 Everything runs here, on loopback: the thing under test on the last core, everything else on the first. Exits 1 where an answer
 was wrong, where a request took other than two script calls, or where `--most-ratio` is passed.

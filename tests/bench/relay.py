@@ -1,6 +1,7 @@
-"""The floor: `python -m tests.bench.relay PORT` passes bytes both ways between each client and a connection of its own to PORT.
+"""A relay: `python -m tests.bench.relay PORT` reads each request, sends it to PORT, and hands back what comes. It knows no more.
 
-It reads nothing of what it passes. No proxy in Python with one event loop can cost less.
+This is what a gateway in Python starts from: HTTP read on both sides, one connection each way. Everything above it is a gateway's
+own.
 """
 
 import asyncio
@@ -8,52 +9,63 @@ import sys
 from functools import partial
 from typing import cast
 
+import httptools
+
+from gateway.policy.catalogue import Timeouts
 from gateway.tasks import Owned
+from gateway.upstream.origin import Origin
+from gateway.upstream.pool import Pool
+from gateway.upstream.transport import Outgoing
 from tests.bench.serving import serve
 
-
-class Side(asyncio.Protocol):
-    """One end; what it receives leaves at the other."""
-
-    transport: asyncio.Transport
-    other: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        if self.other is not None:
-            self.other.write(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.other is not None:
-            self.other.close()
+MOST_BYTES = 1 << 20
+HEAD = b"HTTP/1.1 %d OK\r\ncontent-type: %b\r\n"
 
 
-class Client(Side):
-    """The end that a client opened; what it says before the upstream is reached waits."""
+class Server(asyncio.Protocol):
+    """One client's connection."""
 
-    def __init__(self, upstream_port: int, owned: Owned) -> None:
-        self._upstream_port = upstream_port
+    def __init__(self, pool: Pool, owned: Owned) -> None:
+        self._pool = pool
         self._owned = owned
-        self._early = b""
+        self._parser = httptools.HttpRequestParser(self)
+        self._path = b""
+        self._body = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self._owned.detach(self._reach(), name="reach the upstream")
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self.other is None:
-            self._early += data
-        else:
-            self.other.write(data)
+        self._parser.feed_data(data)
 
-    async def _reach(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.other, upstream = await loop.create_connection(Side, "127.0.0.1", self._upstream_port)
-        upstream.other = self.transport
-        self.other.write(self._early)
+    def on_url(self, url: bytes) -> None:
+        self._path = url
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        body, self._body = self._body, b""
+        self._owned.detach(self._relay(body), name="relay")
+
+    async def _relay(self, body: bytes) -> None:
+        headers = ((b"content-type", b"application/json"),)
+        reply = await self._pool.open(Outgoing(path=self._path.decode(), headers=headers, body=body))
+        kind = dict(reply.headers).get(b"content-type", b"application/json")
+        if not kind.startswith(b"text/event-stream"):
+            answer = await reply.read(MOST_BYTES)
+            self._transport.write((HEAD + b"content-length: %d\r\n\r\n%b") % (reply.status, kind, len(answer), answer))
+            return
+        self._transport.write((HEAD + b"transfer-encoding: chunked\r\n\r\n") % (reply.status, kind))
+        while piece := await reply.next():
+            self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self._transport.write(b"0\r\n\r\n")
+
+
+def pool(port: int) -> Pool:
+    """Return the connections to the upstream."""
+    return Pool(Origin(host="127.0.0.1", port=port, tls=False, prefix=""), Timeouts(), max_connections=1_000, tls=None)
 
 
 if __name__ == "__main__":
-    serve(partial(Client, int(sys.argv[1]), Owned()))
+    serve(partial(Server, pool(int(sys.argv[1])), Owned()))

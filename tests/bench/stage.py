@@ -1,4 +1,4 @@
-"""What a run needs: the mock upstream, and before it the relay and the gateway as it is served. Durations are seconds."""
+"""What a run needs: the mock upstream, and before it a relay, a pipe and the gateway as it is served. Durations are seconds."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -72,11 +72,16 @@ def staged(machine: Machine) -> Iterator[Stage]:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="tgb")))
         mock = stack.enter_context(Child(machine.rest, ["tests.bench.mock"]))
         mock_port = int(mock.line())
-        relay = stack.enter_context(Child(machine.under_test, ["tests.bench.relay", str(mock_port)]))
-        relay_port = int(relay.line())
+        floors = [floor(stack, machine, name, mock_port) for name in ("relay", "pipe")]
         log = directory / "log"
         gateway = stack.enter_context(gateway_child(machine, directory, mock_port, log))
-        yield Stage((Target("relay", relay_port, relay.pid), ready(gateway, machine, directory, log)), mock.pid)
+        yield Stage((*floors, ready(gateway, machine, directory, log)), mock.pid)
+
+
+def floor(stack: ExitStack, machine: Machine, name: str, mock_port: int) -> Target:
+    """Start one of the programs that do nothing but pass on."""
+    child = stack.enter_context(Child(machine.under_test, [f"tests.bench.{name}", str(mock_port)]))
+    return Target(name, int(child.line()), child.pid)
 
 
 def gateway_child(machine: Machine, directory: Path, mock_port: int, log: Path) -> Child:
