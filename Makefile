@@ -59,7 +59,7 @@ test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
 conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
 	$(BIN)/python -m tests.conformance --rows $(ROWS)
 
-bench: $(VENV)/.runtime ## CPU time of a request against a byte relay, in about 40 s (ARGS="--reps 9")
+bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in about 40 s (ARGS="--reps 9")
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 bench-admission: $(VENV)/.runtime ## CPU time of the two script calls, ours and redis-py's
