@@ -7,7 +7,7 @@ expansion is bounded: a piece never grows beyond `PIECE_LIMIT_BYTES`, whatever i
 import zlib
 
 from gateway.faults import Fault
-from gateway.upstream.transport import Reply, TransportError
+from gateway.upstream.transport import Reply, TransportError, read_whole
 
 PIECE_LIMIT_BYTES = 256 * 1024
 """What one piece may expand to; the rest waits for the next read. As much as a connection buffers unread."""
@@ -65,15 +65,7 @@ class Gunzipped:
 
     async def read(self, limit_bytes: int) -> bytes:
         """Return the whole body, decoded; the limit is that of the decoded body. Raises `TransportError`."""
-        pieces: list[bytes] = []
-        size_bytes = 0
-        while piece := await self.next():
-            pieces.append(piece)
-            size_bytes += len(piece)
-            if size_bytes > limit_bytes:
-                self.close()
-                raise TransportError(Fault.PROTOCOL, f"the body is larger than {limit_bytes} bytes", sent=True)
-        return b"".join(pieces)
+        return await read_whole(self, limit_bytes)
 
     async def next(self) -> bytes:
         """Return the next decoded piece, b"" at the end. Raises `TransportError`."""

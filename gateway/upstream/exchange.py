@@ -8,7 +8,7 @@ import asyncio
 from typing import Protocol
 
 from gateway.faults import Fault
-from gateway.upstream.transport import TransportError
+from gateway.upstream.transport import TransportError, too_large
 
 HIGH_WATER_BYTES = 256 * 1024
 """Unread body above which reading pauses. A read takes all that is buffered, so reading resumes from zero."""
@@ -66,7 +66,7 @@ class Exchange:
             await self._progress()
         if self._unread_bytes > limit_bytes:
             self.close()
-            raise TransportError(Fault.PROTOCOL, f"the body is larger than {limit_bytes} bytes", sent=True)
+            raise too_large(limit_bytes)
         return self._take()
 
     async def next(self) -> bytes:

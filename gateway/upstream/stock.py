@@ -21,7 +21,7 @@ from gateway.upstream.content import decoded
 from gateway.upstream.http1 import HEAD_LIMIT_BYTES, ends_with_connection
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import MAX_IDLE_S
-from gateway.upstream.transport import Occupancy, Outgoing, Reply, TransportError
+from gateway.upstream.transport import Occupancy, Outgoing, Reply, TransportError, read_whole
 
 HANG_UPS = ("Server disconnected", "peer closed connection")
 """How httpx tells an early end of the connection from a peer that breaks the protocol: by its message alone."""
@@ -149,15 +149,7 @@ class _StockReply:
 
     async def read(self, limit_bytes: int) -> bytes:
         """Return the whole body. Raises `TransportError`."""
-        pieces: list[bytes] = []
-        size_bytes = 0
-        while piece := await self.next():
-            pieces.append(piece)
-            size_bytes += len(piece)
-            if size_bytes > limit_bytes:
-                self.close()
-                raise TransportError(Fault.PROTOCOL, f"the body is larger than {limit_bytes} bytes", sent=True)
-        return b"".join(pieces)
+        return await read_whole(self, limit_bytes)
 
     async def next(self) -> bytes:
         """Return the next piece, b"" at the end. Raises `TransportError`."""

@@ -74,6 +74,24 @@ class Reply(Protocol):
         ...
 
 
+async def read_whole(reply: Reply, limit_bytes: int) -> bytes:
+    """Return all that `next` gives, as a `Reply`'s `read`. Raises `TransportError`."""
+    pieces: list[bytes] = []
+    size_bytes = 0
+    while piece := await reply.next():
+        pieces.append(piece)
+        size_bytes += len(piece)
+        if size_bytes > limit_bytes:
+            reply.close()
+            raise too_large(limit_bytes)
+    return b"".join(pieces)
+
+
+def too_large(limit_bytes: int) -> TransportError:
+    """Return the fault of a body that passes the reader's limit."""
+    return TransportError(Fault.PROTOCOL, f"the body is larger than {limit_bytes} bytes", sent=True)
+
+
 class Transport(Protocol):
     """One origin. Cancellation-safe: a cancelled `open` leaves no slot taken and no connection half open in the pool."""
 
