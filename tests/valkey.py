@@ -1,9 +1,11 @@
 """A real Valkey for tests: the packaged binary on a unix socket in a short temporary directory."""
 
+import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,7 +33,9 @@ class Valkey:
 
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
-        command = [str(get_binary_path()), "--port", "0", "--unixsocket", self.socket, "--save", "", "--dir", str(self._dir)]
+        launch = [sys.executable, "-P", "-m", "gateway.embedded.launch", str(os.getpid())]  # a killed test run leaves no server
+        options = ["--port", "0", "--unixsocket", self.socket, "--save", "", "--dir", str(self._dir)]
+        command = [*launch, str(get_binary_path()), *options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         give_up_s = time.monotonic() + 10
         while not self._answers():
@@ -51,6 +55,11 @@ class Valkey:
     def url(self) -> str:
         """Return the server as a URL."""
         return f"unix://{self.socket}"
+
+    @property
+    def pid(self) -> int | None:
+        """Return the server's process id, or None while it is stopped."""
+        return None if self._process is None else self._process.pid
 
     def pause(self) -> None:
         """Stop the server in its tracks: its socket still takes connections and bytes."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,6 +96,26 @@ async def test_a_server_of_a_killed_gateway_is_out_of_the_way_of_the_next(state_
     async with Valkey(state_dir, tmp_path) as valkey:
         assert not alive(orphan)
         await store(valkey, "1")
+
+
+HOLD = """
+import sys
+from tests.valkey import Valkey
+with Valkey() as valkey:
+    print(valkey.pid, valkey.socket, flush=True)
+    sys.stdin.read()
+"""
+
+
+async def test_a_killed_test_run_leaves_no_server() -> None:
+    run = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, stdin=PIPE, stdout=PIPE)
+    assert run.stdout is not None
+    pid, path = (await run.stdout.readline()).decode().split()
+    assert alive(int(pid))
+    run.kill()
+    await run.wait()
+    await until_gone([int(pid)])
+    shutil.rmtree(Path(path).parent)
 
 
 def test_a_child_whose_parent_is_gone_already_does_not_start() -> None:
