@@ -108,13 +108,12 @@ class ChunkEditor:
 
     def _learn(self, members: Members, edited: Mapping[str, bytes | None]) -> bool:
         """Remember how this chunk begins and return True, if all that is edited stands before `choices`."""
-        names = [item.name for item in members.items]
+        names = [*members.raws]
         place = names.index("choices") if "choices" in names else 0
-        before = members.items[:place]
         if not {"id", "model"}.issubset(names[:place]) or "usage" in names[:place] or "service_tier" in names[place:]:
             return False
-        body, choices, end = members.body, members.items[place], before[-1].value_end
-        beginning = splice(Members(body[:end] + b"}", before), edited)
-        self.head = body[: choices.value_start]
-        self.edited_head = BEGIN + beginning[:-1] + body[end : choices.value_start]
+        body, (end, start) = members.body, members.span("choices")
+        beginning = splice(split(body[:end] + b"}"), edited)
+        self.head = body[:start]
+        self.edited_head = BEGIN + beginning[:-1] + body[end:start]
         return True

@@ -17,7 +17,7 @@ from gateway.providers.editing import common_edits, echo_of, encode, shown_usage
 from gateway.providers.failures import failure, failure_inside
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.protocol import Answer, Call, Edits
-from gateway.wire.members import Member, splice, split
+from gateway.wire.members import splice, split
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 from gateway.wire.usage import read_usage
 
@@ -54,13 +54,13 @@ class OpenAI:
         provider = self._provider
         edited: dict[str, bytes | None] = dict(request.changes)
         dropped: list[str] = []
-        for item in request.members.items:
-            if item.name in OBEYED:
-                edited[item.name] = None
-            elif self._is_withheld(item, request.endpoint):
-                edited[item.name] = None
-                if item.value != b"null" and SAFE_NAME.fullmatch(item.name):
-                    dropped.append(item.name)
+        for name, raw in request.members.raws.items():
+            if name in OBEYED:
+                edited[name] = None
+            elif self._is_withheld(name, request.endpoint):
+                edited[name] = None
+                if bytes(raw) != b"null" and SAFE_NAME.fullmatch(name):
+                    dropped.append(name)
         edited["model"] = encode(deployment.upstream_model)
         edited["stream_options"] = self._stream_options(request)
         if tier in provider.tiers:
@@ -108,11 +108,11 @@ class OpenAI:
         """Name what a status other than 2xx means."""
         return failure(status, headers, body, upstream_model=upstream_model)
 
-    def _is_withheld(self, item: Member, endpoint: Endpoint) -> bool:
+    def _is_withheld(self, name: str, endpoint: Endpoint) -> bool:
         provider = self._provider
-        if item.name == "store":
+        if name == "store":
             return not provider.allow_store
-        return item.name in NEVER_SENT or not (provider.forward_unknown_fields or item.name in TABLES[endpoint].fields)
+        return name in NEVER_SENT or not (provider.forward_unknown_fields or name in TABLES[endpoint].fields)
 
     def _stream_options(self, request: InferenceRequest) -> bytes | None:
         if not request.stream or not self._provider.quirks.stream_options:

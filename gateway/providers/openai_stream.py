@@ -25,7 +25,7 @@ NULL = b"null"
 TO_CHOICES = b'{"choices":'
 
 NOTHING = Step()
-NO_MEMBERS = Members(b"", ())
+NO_MEMBERS = Members(b"", {})
 MALFORMED = Failed(fault=Fault.PROTOCOL, status=200)
 CUT = Failed(fault=Fault.RESET, status=200)
 EMPTY = Failed(fault=Fault.BAD_ANSWER, status=200)

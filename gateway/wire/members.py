@@ -1,4 +1,4 @@
-"""A JSON object taken apart without being rebuilt: where each top-level member stands in the bytes.
+"""A JSON object taken apart without being rebuilt: its top-level members as they are written.
 
 `split` refuses what is not one clean JSON object; `splice` edits members in place. Values that nobody edits keep their exact
 bytes: `1.50` stays `1.50`. What the values mean is decided elsewhere. Pure.
@@ -6,6 +6,7 @@ bytes: `1.50` stays `1.50`. What the values mean is decided elsewhere. Pure.
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 
 import msgspec
 
@@ -13,43 +14,51 @@ from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import FieldError
 
 
-class Member(msgspec.Struct, frozen=True, gc=False):
-    """One top-level member of an object: its name, its value's bytes, and where name and value stand in the body."""
-
-    name: str
-    value: bytes
-    name_start: int
-    value_start: int
-    value_end: int
-
-    def __repr__(self) -> str:
-        return f"Member({self.name_start}:{self.value_end})"
-
-
 class Members(msgspec.Struct, frozen=True, gc=False):
-    """An object's bytes and its members in order; no name comes twice."""
+    """An object's bytes, its members' values in order, and how they are laid out; no name comes twice.
+
+    A lead is what stands before a value since the end of the one before: a bracket or a comma, gaps, the name, the colon. `leads`
+    is None where the body is written without any gap, as most programs write: then an encoder can take its place.
+    """
 
     body: bytes
-    items: tuple[Member, ...]
+    raws: Mapping[str, msgspec.Raw]
+    leads: tuple[bytes, ...] | None = None
 
     def __repr__(self) -> str:
         return f"Members({len(self.body)} bytes)"
 
     def value(self, name: str) -> bytes | None:
         """Return a member's value as it stands in the body."""
-        for item in self.items:
-            if item.name == name:
-                return item.value
-        return None
+        raw = self.raws.get(name)
+        return None if raw is None else bytes(raw)
+
+    def values(self) -> dict[str, bytes]:
+        """Return every member's value as it stands in the body."""
+        return {name: bytes(raw) for name, raw in self.raws.items()}
+
+    def span(self, name: str) -> tuple[int, int]:
+        """Return where a member's lead begins and where its value does."""
+        start = 0
+        for (each, raw), lead in zip(self.raws.items(), self._leads(), strict=True):
+            if each == name:
+                return start, start + len(lead)
+            start += len(lead) + len(bytes(raw))
+        raise KeyError(name)
+
+    def _leads(self) -> tuple[bytes, ...]:
+        if self.leads is not None:
+            return self.leads
+        return tuple((b"," if place else b"{") + encode(name) + b":" for place, name in enumerate(self.raws))
 
 
 decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 decode_any_document = msgspec.json.Decoder(msgspec.Raw).decode
 decode_name = msgspec.json.Decoder(str).decode
-encode_name = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 
 # Both run over bytes that are known to be valid JSON, so that they need not tell a name from anything else.
-TO_VALUE = re.compile(rb'[ \t\n\r]*[{,][ \t\n\r]*"([^"\\]*(?:\\.[^"\\]*)*)"[ \t\n\r]*:[ \t\n\r]*')
+LEAD = re.compile(rb'[ \t\n\r]*[{,][ \t\n\r]*"([^"\\]*(?:\\.[^"\\]*)*)"[ \t\n\r]*:[ \t\n\r]*')
 TO_END = re.compile(rb"[ \t\n\r]*\}")
 
 
@@ -59,55 +68,67 @@ def split(body: bytes) -> Members:
     Raises `InvalidJson` for what is not one clean JSON document (names that come twice at the top included) and `Unprocessable`
     for a document that is not an object.
     """
-    raws = _values(body)
-    items: list[Member] = []
-    end = 0
-    match, startswith = TO_VALUE.match, body.startswith
-    for name, raw in raws.items():
-        found = match(body, end)
-        value = bytes(raw)
-        # The decoder keeps the last of two members with one name: the bytes then hold something that it did not return here.
-        if found is None or not (found[1] == name.encode() or _is_escaped(found[1], name)):
-            raise _duplicate(name)
-        start = found.end()
-        if not startswith(value, start):
-            raise _duplicate(name)
-        end = start + len(value)
-        items.append(Member(name, value, found.start(1) - 1, start, end))
-    if items and TO_END.match(body, end) is None:
-        raise _duplicate(items[-1].name)
-    return Members(body, tuple(items))
+    raws = _raws(body)
+    # The decoder keeps the last of two members with one name, so what is written back is shorter then than what was read.
+    return Members(body, raws) if encode(raws) == body else Members(body, raws, _leads(body, raws))
 
 
 def splice(members: Members, replace: Mapping[str, bytes | None]) -> bytes:
     """Return the body with some values replaced (JSON text), members removed (None) and new ones added at the end."""
-    body, items = members.body, members.items
-    parts: list[bytes] = []
-    copied, kept, known = 0, False, 0
-    for place, item in enumerate(items):
-        if item.name not in replace:
-            kept = True
-            continue
-        known += 1
-        value = replace[item.name]
-        if value is not None:
-            parts += (body[copied : item.value_start], value)
-            copied, kept = item.value_end, True
-        elif kept:
-            parts.append(body[copied : items[place - 1].value_end])
-            copied = item.value_end
+    if members.leads is not None:
+        return _splice_in_place(members, members.leads, replace)
+    edited = {**members.raws}
+    for name, value in replace.items():
+        if value is None:
+            edited.pop(name, None)
         else:
-            parts.append(body[copied : item.name_start])
-            copied = items[place + 1].name_start if place + 1 < len(items) else item.value_end
-    if known < len(replace):
-        end = items[-1].value_end if items else body.index(b"{") + 1
-        parts += (body[copied:end], _added(members, replace, kept=kept))
-        copied = end
-    parts.append(body[copied:])
-    return b"".join(parts)
+            edited[name] = msgspec.Raw(value)
+    return encode(edited)
 
 
-def _values(body: bytes) -> dict[str, msgspec.Raw]:
+def _splice_in_place(members: Members, leads: tuple[bytes, ...], replace: Mapping[str, bytes | None]) -> bytes:
+    """Splice a body that keeps its own gaps; where the first member goes, the next takes its place."""
+    opening = leads[0][: leads[0].index(b'"')] if leads else members.body[: members.body.index(b"{") + 1]
+    kept: list[tuple[bytes, bytes]] = []
+    for (name, raw), lead in zip(members.raws.items(), leads, strict=True):
+        value = replace.get(name, raw)
+        if value is not None:
+            kept.append((lead, bytes(value)))
+    if kept:
+        first, value = kept[0]
+        kept[0] = (opening + first[first.index(b'"') :], value)
+        opening = b""
+    for name, value in replace.items():
+        if value is not None and name not in members.raws:
+            kept.append(((b"," if kept else opening) + encode(name) + b":", value))
+            opening = b""
+    return opening + b"".join(chain.from_iterable(kept)) + _tail(members, leads)
+
+
+def _tail(members: Members, leads: tuple[bytes, ...]) -> bytes:
+    """Return what stands behind the last value."""
+    taken = sum(map(len, leads)) + sum(len(bytes(raw)) for raw in members.raws.values())
+    return members.body[taken or members.body.index(b"{") + 1 :]
+
+
+def _leads(body: bytes, raws: Mapping[str, msgspec.Raw]) -> tuple[bytes, ...]:
+    """Return what stands before each value. Raises `InvalidJson` where the body holds a member that was not decoded."""
+    leads: list[bytes] = []
+    name, end = "", 0
+    for name, raw in raws.items():
+        found, value = LEAD.match(body, end), bytes(raw)
+        if found is None or not (found[1] == name.encode() or _is_escaped(found[1], name)):
+            raise _duplicate(name)
+        if not body.startswith(value, found.end()):
+            raise _duplicate(name)
+        leads.append(found[0])
+        end = found.end() + len(value)
+    if raws and TO_END.match(body, end) is None:
+        raise _duplicate(name)
+    return tuple(leads)
+
+
+def _raws(body: bytes) -> dict[str, msgspec.Raw]:
     try:
         # The decoder checks UTF-8 only in what it turns into strings, and raw values are not.
         if not body.isascii():
@@ -126,12 +147,6 @@ def _values(body: bytes) -> dict[str, msgspec.Raw]:
 
 def _is_escaped(token: bytes, name: str) -> bool:
     return b"\\" in token and decode_name(b'"%b"' % token) == name
-
-
-def _added(members: Members, replace: Mapping[str, bytes | None], *, kept: bool) -> bytes:
-    present = {item.name for item in members.items}
-    added = [encode_name(name) + b":" + value for name, value in replace.items() if value is not None and name not in present]
-    return (b"," if kept and added else b"") + b",".join(added)
 
 
 def _invalid(error: Exception) -> InvalidJson:

@@ -98,18 +98,19 @@ def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
 
 def _read(members: Members, table: Table) -> dict[str, object]:
     found: dict[str, object] = {}
-    given = {item.name for item in members.items if item.value != b"null"}
+    values = members.values()
+    given = {name for name, value in values.items() if value != b"null"}
     listed = "models" in given
     required = (table.asked,) if listed else ("model", table.asked)
     errors = [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
-    for item in members.items:
-        reader = table.fields.get(item.name)
-        if reader is None or item.value == b"null" or (listed and item.name == "model"):
+    for name, value in values.items():
+        reader = table.fields.get(name)
+        if reader is None or value == b"null" or (listed and name == "model"):
             continue
         try:
-            found[item.name] = reader(item.value)
+            found[name] = reader(value)
         except Wrong as wrong:
-            errors += wrong.at("body", item.name)
+            errors += wrong.at("body", name)
     if errors:
         raise Unprocessable(tuple(errors))
     return found
@@ -125,12 +126,11 @@ def _merge_extra_body(members: Members) -> Members:
     if not raw.startswith(b"{"):
         raise Unprocessable((FieldError(("body", "extra_body"), "Input should be an object", "dict_type"),))
     extra = split(raw)
-    refused = [item.name for item in extra.items if item.name in REFUSED_IN_EXTRA_BODY]
+    refused = [name for name in extra.raws if name in REFUSED_IN_EXTRA_BODY]
     if refused:
         text = "This field belongs at the top of the body"
         raise Unprocessable(tuple(FieldError(("body", "extra_body", name), text, "extra_forbidden") for name in refused))
-    explicit = {item.name for item in members.items}
-    lifted = {item.name: item.value for item in extra.items if item.name not in explicit}
+    lifted = {name: value for name, value in extra.values().items() if name not in members.raws}
     return split(splice(members, {"extra_body": None, **lifted}))
 
 
