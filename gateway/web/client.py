@@ -5,8 +5,8 @@ the body is read its reader does, after that the server calls, or a task waits w
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,19 +19,55 @@ from gateway.wire.compression import gunzip
 
 OVERLOAD_WAIT_MS = 1_000
 
-DEPARTURE = "tiergate.departure"
-"""The server's offer to call when the client leaves: an extension of the scope, a function that takes the function to call.
-
-A task that waits instead costs every request a cancellation, whose exception would keep the request alive until the collector
-comes.
-"""
+SERVER = "tiergate.server"
+"""The name under which a server offers itself in a scope's extensions."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
-OnDeparture = Callable[[Callable[[], None]], None]
+class Server(Protocol):
+    """What a server offers beside ASGI: to call when the client leaves, and to be called with an answer's steps.
+
+    A task that waits for the departure instead costs every request a cancellation, whose exception would keep the request alive
+    until the collector comes; messages cost a dictionary each and every layer's look at it.
+    """
+
+    def on_departure(self, departed: Callable[[], None]) -> None:
+        """Call `departed` once if the client leaves before the answer is complete, at once if it has left already."""
+        ...
+
+    async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Send a head."""
+        ...
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece of the body."""
+        ...
+
+    async def finish(self, piece: bytes) -> None:
+        """Send the last piece and end the answer."""
+        ...
+
+
+class Messages:
+    """An answer's steps as ASGI's messages, for a server that offers nothing beside them."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Send a head."""
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece of the body."""
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+    async def finish(self, piece: bytes) -> None:
+        """Send the last piece and end the answer."""
+        await self._send({"type": "http.response.body", "body": piece, "more_body": False})
 
 
 class Io(msgspec.Struct, frozen=True):
@@ -66,8 +102,8 @@ class Client:
 
     def __init__(self, io: "Io", watch: Watch, buffered: Buffered) -> None:
         self._receive = io.receive
-        self._send = io.send
-        self._on_departure: OnDeparture | None = io.scope.get("extensions", {}).get(DEPARTURE)
+        self._server: Server | None = io.scope.get("extensions", {}).get(SERVER)
+        self._answer = self._server or Messages(io.send)
         self._watch = watch
         self._buffered = buffered
         self._held_bytes = 0
@@ -91,8 +127,8 @@ class Client:
             pieces.append(piece)
             if not message.get("more_body", False):
                 break
-        if self._on_departure is not None:
-            self._on_departure(self._left)
+        if self._server is not None:
+            self._server.on_departure(self._left)
         else:
             self._departure = watchers.spawn(self._await_departure(), name="departure")
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -105,15 +141,16 @@ class Client:
 
     async def start(self, headers: Headers) -> None:
         """Send the head of a 200."""
-        await self._head(200, headers)
+        await self._answer.start(200, headers)
+        self.started = True
 
     async def write(self, piece: bytes) -> None:
         """Send a piece of the body."""
-        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        await self._answer.write(piece)
 
     async def finish(self, piece: bytes) -> None:
         """Send the last piece and end the body; until there is room for it, the client may still leave."""
-        await self._send({"type": "http.response.body", "body": piece, "more_body": False})
+        await self._answer.finish(piece)
         self._finished = True
 
     async def refuse(self, error: GatewayError, trail: Headers) -> None:
@@ -128,7 +165,8 @@ class Client:
             *envelope.headers(error),
             *trail,
         ]
-        await self._head(status_of(error), headers)
+        await self._answer.start(status_of(error), headers)
+        self.started = True
         await self.finish(body)
 
     def close(self) -> None:
@@ -138,10 +176,6 @@ class Client:
         departure, self._departure = self._departure, None
         if departure is not None:
             departure.cancel()
-
-    async def _head(self, status: int, headers: Headers) -> None:
-        self.started = True
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     def _hold(self, length: int) -> None:
         self._held_bytes += length

@@ -66,9 +66,13 @@ class Wire:
         """Read the status of a response that is not the last."""
         return int((await self._reader.readuntil(b"\r\n\r\n")).split(b" ")[1])
 
+    async def rest(self) -> bytes:
+        """Read until the other side closes."""
+        return await self._reader.read()
+
     async def ended(self) -> bool:
         """Wait for the other side to close; return whether it had nothing more to say."""
-        return await self._reader.read() == b""
+        return await self.rest() == b""
 
     async def _chunks(self) -> bytes:
         pieces: list[bytes] = []
