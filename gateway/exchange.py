@@ -4,7 +4,7 @@ A `Reservation` is registered before the store is asked, since a call that is cu
 Closing is synchronous: the settlement itself runs in a task of its own, which no cancellation of the request can reach.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
 from math import ceil
 from typing import Protocol
@@ -12,10 +12,9 @@ from typing import Protocol
 import msgspec
 
 from gateway.policy.admission import Estimate, Posted, Settle
-from gateway.policy.catalogue import Price, Timeouts
-from gateway.policy.pricing import cost_nano_usd
+from gateway.policy.catalogue import Timeouts
+from gateway.policy.pricing import Tariff
 from gateway.policy.record import Closed, Opened, Record
-from gateway.policy.tiers import Echo
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
 from gateway.upstream.attempt import Committed, Flowing, Holder
@@ -35,19 +34,6 @@ class Hold(Enum):
     UNCERTAIN = "uncertain"
     """The store was asked and has not answered: the lease may be there."""
     GRANTED = "granted"
-
-
-class Bill(msgspec.Struct, frozen=True, gc=False):
-    """At what the attempt under way is charged: the model's price, the tier's multiplier, the prompt's estimate."""
-
-    price: Price | None = None
-    multiplier: float = 1.0
-    prompt_tokens: int = 0
-    echoes: Mapping[str, Echo] = {}
-
-    def echo(self, word: str | None) -> Echo | None:
-        """Return what the upstream's own word for the tier changes, if anything."""
-        return None if word is None else self.echoes.get(word)
 
 
 class Books(Protocol):
@@ -79,7 +65,8 @@ class Reservation:
         self.hold = Hold.NONE
         self.capacity = False
         """The last attempt ended in capacity: nothing is posted."""
-        self.bill = Bill()
+        self._tariff = Tariff()
+        self._prompt_tokens = 0
         self._source: Answer | StreamReader | None = None
         self._opened: Opened | None = None
         self._books = books
@@ -92,9 +79,9 @@ class Reservation:
         self._opened = event
         return encode(event)
 
-    def begin(self, bill: Bill) -> None:
-        """Start an attempt: from here on it is charged at `bill`."""
-        self.bill = bill
+    def begin(self, tariff: Tariff, prompt_tokens: int) -> None:
+        """Start an attempt: from here on it is charged at `tariff`, for an estimated prompt where nobody knows better."""
+        self._tariff, self._prompt_tokens = tariff, prompt_tokens
         self.capacity = False
 
     def give_up(self) -> None:
@@ -105,7 +92,7 @@ class Reservation:
     def commit(self, committed: Committed) -> None:
         """Take note of what is on its way to the client: its usage is what will be paid for."""
         self._source = committed.reader if isinstance(committed, Flowing) else committed
-        echo = self.bill.echo(self._source.tier)
+        echo = self._tariff.echo(self._source.tier)
         if echo is not None:
             self.record.tier_served = echo.tier
 
@@ -128,7 +115,7 @@ class Reservation:
         if not self.holder.accepted:
             return Usage(), False
         received = 0 if source is None else source.output_bytes
-        return Usage(input=self.bill.prompt_tokens, output=ceil(received / BYTES_PER_OUTPUT_TOKEN)), True
+        return Usage(input=self._prompt_tokens, output=ceil(received / BYTES_PER_OUTPUT_TOKEN)), True
 
     def close(self) -> None:
         """Let go of everything that is held. Idempotent."""
@@ -165,11 +152,7 @@ class Reservation:
             self._books.observe(record)
 
     def _cost_nano_usd(self, usage: Usage) -> int | None:
-        bill = self.bill
-        echo = None if self._source is None else bill.echo(self._source.tier)
-        if bill.price is None:
-            return None
-        return cost_nano_usd(usage, bill.price, bill.multiplier if echo is None else echo.multiplier)
+        return self._tariff.cost_nano_usd(usage, None if self._source is None else self._tariff.echo(self._source.tier))
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

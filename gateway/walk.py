@@ -12,7 +12,7 @@ import msgspec
 from gateway.admission.client import Admission
 from gateway.admission.heartbeat import Leases
 from gateway.errors import GatewayError, LimiterUnavailable
-from gateway.exchange import Bill, Exchange, Hold, Reservation
+from gateway.exchange import Exchange, Hold, Reservation
 from gateway.faults import EndClass, Failed, Fault
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
@@ -204,26 +204,19 @@ class Walk:
         record = job.reservation.record
         adjusted = adjust(job.request, target.model, record.org or "")
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
-        bill = Bill(
-            price=target.model.price,
-            multiplier=candidate.way.multiplier,
-            prompt_tokens=candidate.row.estimate.input,
-            echoes=candidate.way.echoes,
-        )
+        tariff = candidate.way.tariff
         edits = Edits(
             endpoint=job.request.endpoint,
             model=candidate.shown,
             tier=target.tier,
             id=record.request_id,
             show_usage=bool(job.request.include_usage),
-            price=bill.price,
-            multiplier=bill.multiplier,
-            echoes=bill.echoes,
+            tariff=tariff,
             upstream_model=target.deployment.upstream_model,
             choices=job.request.n * job.request.prompts,
             running_usage=wants_running_usage(job.request),
         )
-        job.reservation.begin(bill)
+        job.reservation.begin(tariff, candidate.row.estimate.input)
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered

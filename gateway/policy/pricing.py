@@ -1,11 +1,36 @@
 """What a request costs its org. Integer nano-USD, rounded up once after all classes and the tier (decision 44). Pure."""
 
+from collections.abc import Mapping
 from math import ceil
 
+import msgspec
+
 from gateway.policy.catalogue import Price
+from gateway.policy.tiers import Echo
 from gateway.wire.usage import Usage
 
 NANO_USD = 1_000_000_000
+
+
+class Tariff(msgspec.Struct, frozen=True, gc=False):
+    """At what answers of one target are charged: the model's price times the multiplier of the tier.
+
+    `echoes` are the words for another tier by which the upstream changes what is shown and charged; no other word counts.
+    """
+
+    price: Price | None = None
+    multiplier: float = 1.0
+    echoes: Mapping[str, Echo] = {}
+
+    def echo(self, word: object) -> Echo | None:
+        """Return what the upstream's own word for the tier changes, if anything."""
+        return self.echoes.get(word) if isinstance(word, str) else None
+
+    def cost_nano_usd(self, usage: Usage, echo: Echo | None) -> int | None:
+        """Return what an answer costs, None where the model has no price."""
+        if self.price is None:
+            return None
+        return cost_nano_usd(usage, self.price, self.multiplier if echo is None else echo.multiplier)
 
 
 def cost_nano_usd(usage: Usage, price: Price, multiplier: float) -> int:

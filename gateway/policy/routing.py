@@ -17,21 +17,21 @@ from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges
 from gateway.policy.estimates import estimate, smallest_bucket_tokens
-from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
+from gateway.policy.pricing import Tariff
+from gateway.policy.tiers import Wish, echoes, multiplier, served
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
 
 
 class Way(msgspec.Struct, frozen=True, gc=False):
-    """What stays the same for every request of one key to one target: the charges, and what an answer is billed at.
+    """What stays the same for every request of one key to one target: what it takes from which limits, and what answers cost.
 
-    `smallest_bucket_tokens` is the tightest bucket of output; `echoes` what the provider's own word for the tier changes.
+    `smallest_bucket_tokens` is the tightest bucket of output.
     """
 
     target: Target
     charges: tuple[Charge, ...]
     smallest_bucket_tokens: int | None
-    multiplier: float = 1.0
-    echoes: Mapping[str, Echo] = {}
+    tariff: Tariff = Tariff()
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -145,7 +145,8 @@ class Planner:
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
         echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
-        return Way(target, charges, smallest_bucket_tokens(charges), multiplier(target.tier, billed), echoed)
+        tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
+        return Way(target, charges, smallest_bucket_tokens(charges), tariff)
 
 
 def find_model(name: str, key: Key, names: Mapping[str, Model]) -> Model:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from gateway.errors import InvalidJson
-from gateway.policy.pricing import NANO_USD, cost_nano_usd
+from gateway.policy.pricing import NANO_USD
 from gateway.policy.tiers import Echo
 from gateway.providers.chunks import Chunk
 from gateway.providers.protocol import Edits
@@ -30,11 +30,6 @@ encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
 
 
-def echo_of(word: object, edits: Edits) -> Echo | None:
-    """Return what the upstream's own word for the tier changes, if anything."""
-    return edits.echoes.get(word) if isinstance(word, str) else None
-
-
 def common_edits(edits: Edits, echo: Echo | None) -> dict[str, bytes | None]:
     """Return the members that an answer and every chunk of one get."""
     tier = edits.tier if echo is None else str(echo.tier)
@@ -43,10 +38,8 @@ def common_edits(edits: Edits, echo: Echo | None) -> dict[str, bytes | None]:
 
 def shown_usage(raw: bytes, usage: Usage, edits: Edits, echo: Echo | None) -> bytes:
     """Return a usage object as the client gets it: without the upstream's costs, with ours where there is a price."""
-    cost = b""
-    if edits.price is not None:
-        multiplier = edits.multiplier if echo is None else echo.multiplier
-        cost = encode(cost_nano_usd(usage, edits.price, multiplier) / NANO_USD)
+    nano_usd = edits.tariff.cost_nano_usd(usage, echo)
+    cost = b"" if nano_usd is None else encode(nano_usd / NANO_USD)
     if b"cost" not in raw and b"\\" not in raw:
         # Nothing to take out, so that there is no need to look where things stand: most answers of most providers.
         return raw[:-1] + b',"estimated_cost":' + cost + b"}" if cost else raw

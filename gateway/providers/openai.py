@@ -13,7 +13,7 @@ from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Deployment, Provider, Tier
 from gateway.providers.chunks import decode_chunk, output_bytes
-from gateway.providers.editing import common_edits, echo_of, encode, shown_usage
+from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_inside
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.protocol import Answer, Call, Edits
@@ -31,6 +31,11 @@ OBEYED = frozenset({"models", "fail_fast", "service_tier", "stream_options"})
 
 NEVER_SENT = frozenset({"api_key", "api_base", "base_url", "headers", "extra_headers", "organization"})
 """What an upstream could take for routing or credentials."""
+
+PASSED: Mapping[Endpoint, frozenset[str]] = {
+    endpoint: frozenset(table.fields) - OBEYED - NEVER_SENT - {"store"} for endpoint, table in TABLES.items()
+}
+"""What every provider is sent as it stands."""
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
 
@@ -54,12 +59,13 @@ class OpenAI:
         provider = self._provider
         edited: dict[str, bytes | None] = dict(request.changes)
         dropped: list[str] = []
-        for name, raw in request.members.raws.items():
+        raws = request.members.raws
+        for name in raws.keys() - PASSED[request.endpoint]:
             if name in OBEYED:
                 edited[name] = None
             elif self._is_withheld(name, request.endpoint):
                 edited[name] = None
-                if bytes(raw) != b"null" and SAFE_NAME.fullmatch(name):
+                if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
         edited["model"] = encode(deployment.upstream_model)
         edited["stream_options"] = self._stream_options(request)
@@ -72,7 +78,7 @@ class OpenAI:
             path=PATHS[request.endpoint],
             headers=self._stream_headers if request.stream else self._headers,
             body=splice(request.members, edited),
-            dropped=tuple(dropped),
+            dropped=tuple(sorted(dropped, key=[*raws].index)) if dropped else (),
         )
 
     def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
@@ -84,7 +90,7 @@ class OpenAI:
         except (InvalidJson, Unprocessable, msgspec.DecodeError, RecursionError):
             return Failed(fault=Fault.BAD_ANSWER, status=200)
         tier = found.service_tier if isinstance(found.service_tier, str) else None
-        echo = echo_of(tier, edits)
+        echo = edits.tariff.echo(tier)
         edited = common_edits(edits, echo)
         if not (isinstance(found.id, str) and found.id):
             edited["id"] = encode(edits.id)

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed, Fault
 from gateway.providers.chunks import Choice, Chunk, decode_chunk, output_bytes, speaks
-from gateway.providers.editing import END, ChunkEditor, echo_of
+from gateway.providers.editing import END, ChunkEditor
 from gateway.providers.failures import failure_inside
 from gateway.providers.protocol import Edits, Step
 from gateway.providers.toolcalls import CallIndexes, Moves
@@ -184,7 +184,7 @@ class OpenAIStream:
             self.tier = next((word for word in words if isinstance(word, str)), None)
             ids = (chunk.id for _, chunk, _ in self._withheld)
             answer_id = next((found for found in ids if isinstance(found, str) and found), self._edits.id)
-            editor = self._editor = ChunkEditor(self._edits, echo_of(self.tier, self._edits), answer_id)
+            editor = self._editor = ChunkEditor(self._edits, self._edits.tariff.echo(self.tier), answer_id)
         for members, chunk, moves in self._withheld:
             if chunk.usage is not None and not chunk.choices:
                 continue

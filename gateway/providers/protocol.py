@@ -10,8 +10,8 @@ from typing import Protocol
 import msgspec
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Price, Tier
-from gateway.policy.tiers import Echo
+from gateway.policy.catalogue import Deployment, Tier
+from gateway.policy.pricing import Tariff
 from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
 
@@ -33,8 +33,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the gateway changes in an answer, and nothing else (decision 33).
 
     `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
-    none or changes its own. `show_usage` lets a stream's usage through. `price` and `multiplier` make `usage.estimated_cost`, see
-    `gateway.policy.pricing.cost_nano_usd`; without a price there is none.
+    none or changes its own. `show_usage` lets a stream's usage through. `tariff` makes `usage.estimated_cost`, where there
+    is a price.
     """
 
     endpoint: Endpoint
@@ -42,10 +42,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tier: str | None
     id: str
     show_usage: bool
-    price: Price | None = None
-    multiplier: float = 1.0
-    echoes: Mapping[str, Echo] = {}
-    """What the upstream's own word for the tier changes in what is shown and charged; words that are not here change nothing."""
+    tariff: Tariff = Tariff()
     upstream_model: str = ""
     """The provider's name for the model, which never shows in what a client is told."""
     choices: int = 1

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.pricing import Tariff
 from gateway.providers import DIALECTS
 from gateway.providers.protocol import Answer, Dialect, Edits, StreamReader
 from gateway.wire.request import Endpoint, parse
@@ -80,7 +81,7 @@ def edits(case: Case) -> Edits:
         tier=str(case.tier),
         id="made-1",
         show_usage=case.show_usage,
-        price=Price(input=1000, output=2000, cached_input=500),
+        tariff=Tariff(Price(input=1000, output=2000, cached_input=500)),
         upstream_model="up/internal",
     )
 

@@ -1,6 +1,7 @@
 import pytest
 
 from gateway.policy.catalogue import Price, Tier
+from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Echo
 from gateway.wire.usage import Usage
 from tests.unit.providers.streams import DONE, chunk, edits, ends, event, role, run, says, usage
@@ -17,7 +18,7 @@ def test_untouched_bytes_stay() -> None:
 
 class TestUsage:
     def test_asked_for_it_is_the_last_event_with_our_cost_and_without_theirs(self) -> None:
-        priced = edits(show_usage=True, price=Price(input=1000, output=2000), multiplier=1.5)
+        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), 1.5))
         told = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1}, prompt_tokens_details={"cached_tokens": 4})
         found = run(role(), says("a"), ends(), chunk([], usage=told), DONE, edits=priced)
         last = found.chunks[-1]
@@ -99,10 +100,8 @@ class TestIdentity:
     def test_a_lower_tier_of_the_upstreams_is_shown_on_every_chunk(self) -> None:
         lower = edits(
             tier="priority",
-            echoes={"on_demand": Echo(Tier.DEFAULT, 1.0)},
             show_usage=True,
-            multiplier=1.5,
-            price=Price(input=1000, output=2000),
+            tariff=Tariff(Price(input=1000, output=2000), 1.5, {"on_demand": Echo(Tier.DEFAULT, 1.0)}),
         )
         found = run(role(), says("a", service_tier="on_demand"), ends(), chunk([], usage=usage()), DONE, edits=lower)
         assert {sent["service_tier"] for sent in found.chunks} == {"default"}
@@ -110,7 +109,7 @@ class TestIdentity:
         assert found.chunks[-1]["usage"] == usage(estimated_cost=5e-05)
 
     def test_a_tier_that_is_told_too_late_changes_nothing(self) -> None:
-        lower = edits(tier="priority", echoes={"on_demand": Echo(Tier.DEFAULT, 1.0)})
+        lower = edits(tier="priority", tariff=Tariff(echoes={"on_demand": Echo(Tier.DEFAULT, 1.0)}))
         found = run(says("a"), ends(service_tier="on_demand"), DONE, edits=lower)
         assert {sent["service_tier"] for sent in found.chunks} == {"priority"}
         assert found.reader.tier is None

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Echo
 from gateway.providers import DIALECTS
 from gateway.providers.openai import OpenAI
@@ -198,7 +199,7 @@ class TestAnswer:
     def test_costs_are_ours(self) -> None:
         priced = Price(input=1000, output=2000)
         theirs = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1})
-        assert answered(completion(usage=theirs), price=priced, multiplier=0.8)["usage"] == usage(estimated_cost=4e-05)
+        assert answered(completion(usage=theirs), tariff=Tariff(priced, 0.8))["usage"] == usage(estimated_cost=4e-05)
         assert answered(completion(usage=theirs))["usage"] == usage()
 
     def test_a_lower_tier_is_shown_and_priced(self) -> None:
@@ -206,12 +207,13 @@ class TestAnswer:
         found = answered(
             completion(service_tier="on_demand"),
             tier="priority",
-            echoes=lower,
-            multiplier=1.5,
-            price=Price(input=1000, output=2000),
+            tariff=Tariff(Price(input=1000, output=2000), 1.5, lower),
         )
         assert (found["service_tier"], found["usage"]) == ("default", usage(estimated_cost=5e-05))
-        assert answered(completion(service_tier="higher"), tier="priority", echoes=lower)["service_tier"] == "priority"
+        assert (
+            answered(completion(service_tier="higher"), tier="priority", tariff=Tariff(echoes=lower))["service_tier"]
+            == "priority"
+        )
 
     def test_without_a_tier_there_is_no_member(self) -> None:
         assert "service_tier" not in answered(completion(service_tier="default"), tier=None)
