@@ -43,10 +43,10 @@ class Watch:
         self.due_s = NEVER
         self.due_cut = Cut.DEADLINE
 
-    def arm(self, *timers: tuple[Cut, float]) -> None:
+    def arm(self, first: tuple[Cut, float], *others: tuple[Cut, float]) -> None:
         """Set the timers that count from now on; the earliest one is kept."""
-        self.due_s = NEVER
-        for cut, due_s in timers:
+        self.due_cut, self.due_s = first
+        for cut, due_s in others:
             if due_s < self.due_s:
                 self.due_cut, self.due_s = cut, due_s
 

@@ -56,7 +56,13 @@ def check_model(model: Model, request: InferenceRequest) -> None:
         )
 
 
+NEEDING = frozenset({"tools", "functions", "data", "logprobs", "response_format", "suffix", "echo"})
+"""All fields that `NEEDS` looks at."""
+
+
 def _missing(can: Capabilities, request: InferenceRequest) -> str | None:
+    if NEEDING.isdisjoint(request.fields):
+        return None
     needed = ((name, needs(request)) for name, needs in NEEDS.items() if not getattr(can, name))
     return next((field for _, field in needed if field is not None), None)
 

@@ -116,27 +116,34 @@ def outcome(error: GatewayError) -> Outcome:
 
 def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     """Return OpenAI's six rate headers for the tightest of the caller's own limits; a kind without a limit has none."""
-    requests = tokens = None
+    requests: tuple[Level, int] | None = None
+    tokens: tuple[Level, int] | None = None
     for level in levels:
         charge = level.charge
-        if not charge.tenant or charge.kind is not Kind.RATE:
+        if not charge.tenant or charge.kind is not RATE:
             continue
-        if charge.unit is Unit.REQUEST:
-            requests = level if requests is None else min(requests, level, key=remaining_units)
-        else:
-            tokens = level if tokens is None else min(tokens, level, key=remaining_units)
-    found: list[tuple[bytes, bytes]] = []
-    for kind, tightest in ((b"requests", requests), (b"tokens", tokens)):
-        if tightest is not None:
-            found.append((b"x-ratelimit-limit-" + kind, b"%d" % tightest.charge.limit))
-            found.append((b"x-ratelimit-remaining-" + kind, b"%d" % remaining_units(tightest)))
-            found.append((b"x-ratelimit-reset-" + kind, duration(tightest.reset_ms)))
-    return found
+        left = charge.capacity - level.level - level.held
+        if charge.unit is REQUEST:
+            if requests is None or left < requests[1]:
+                requests = level, left
+        elif tokens is None or left < tokens[1]:
+            tokens = level, left
+    return _shown(REQUEST_HEADERS, requests) + _shown(TOKEN_HEADERS, tokens)
 
 
-def remaining_units(level: Level) -> int:
-    """Return what the bucket would still take."""
-    return max(0, level.charge.capacity - level.level - level.held)
+REQUEST_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
+TOKEN_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
+
+RATE, REQUEST = Kind.RATE, Unit.REQUEST
+"""Looked up once: an enumeration's members are found through its class, and this runs for every request."""
+
+
+def _shown(names: tuple[bytes, bytes, bytes], tightest: tuple[Level, int] | None) -> list[tuple[bytes, bytes]]:
+    if tightest is None:
+        return []
+    level, left = tightest
+    values = (b"%d" % level.charge.limit, b"%d" % left if left > 0 else b"0", duration(level.reset_ms))
+    return [*zip(names, values, strict=True)]
 
 
 def duration(milliseconds: int) -> bytes:

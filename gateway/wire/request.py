@@ -97,23 +97,28 @@ def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
 
 
 def _read(members: Members, table: Table) -> dict[str, object]:
+    given = {name: value for name, value in members.values().items() if value != b"null"}
+    if "models" in given:
+        given.pop("model", None)
+    missing = [] if table.asked in given and ("model" in given or "models" in given) else _missing(table, given)
     found: dict[str, object] = {}
-    values = members.values()
-    given = {name for name, value in values.items() if value != b"null"}
-    listed = "models" in given
-    required = (table.asked,) if listed else ("model", table.asked)
-    errors = [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
-    for name, value in values.items():
-        reader = table.fields.get(name)
-        if reader is None or value == b"null" or (listed and name == "model"):
-            continue
-        try:
-            found[name] = reader(value)
-        except Wrong as wrong:
-            errors += wrong.at("body", name)
-    if errors:
-        raise Unprocessable(tuple(errors))
+    fields = table.fields
+    wrong: list[FieldError] = []
+    for name, value in given.items():
+        reader = fields.get(name)
+        if reader is not None:
+            try:
+                found[name] = reader(value)
+            except Wrong as error:
+                wrong += error.at("body", name)
+    if missing or wrong:
+        raise Unprocessable((*missing, *wrong))
     return found
+
+
+def _missing(table: Table, given: Container[str]) -> list[FieldError]:
+    required = (table.asked,) if "models" in given else ("model", table.asked)
+    return [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
 
 
 def _merge_extra_body(members: Members) -> Members:

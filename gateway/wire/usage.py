@@ -1,5 +1,7 @@
 """The tokens of one answer, and how they are read from a `usage` object. Pure."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 MOST_TOKENS = 1_000_000_000
@@ -43,13 +45,17 @@ def read_usage(stated: object) -> Usage | None:
     if prompt is None and completion is None:
         return None
     given, produced = prompt or 0, completion or 0
-    cached = _tokens(stated.get("prompt_tokens_details"), "cached_tokens") or 0
-    reasoning = _tokens(stated.get("completion_tokens_details"), "reasoning_tokens") or 0
-    return Usage(input=given, output=produced, cached=min(cached, given), reasoning=min(reasoning, produced))
+    cached = _part(stated.get("prompt_tokens_details"), "cached_tokens", given)
+    reasoning = _part(stated.get("completion_tokens_details"), "reasoning_tokens", produced)
+    return Usage(input=given, output=produced, cached=cached, reasoning=reasoning)
 
 
-def _tokens(stated: object, name: str) -> int | None:
-    figure = stated.get(name) if isinstance(stated, dict) else None
+def _part(stated: object, name: str, whole: int) -> int:
+    return min(_tokens(stated, name) or 0, whole) if isinstance(stated, dict) else 0
+
+
+def _tokens(stated: Mapping[str, object], name: str) -> int | None:
+    figure = stated.get(name)
     if type(figure) is not int and type(figure) is not float:
         return None
     return int(figure) if 0 <= figure <= MOST_TOKENS else None

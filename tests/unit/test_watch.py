@@ -15,7 +15,8 @@ class Clock:
 
 async def waiting(sweep: Sweep, *timers: tuple[Cut, float]) -> Cut | None:
     watch = sweep.open()
-    watch.arm(*timers)
+    if timers:
+        watch.arm(*timers)
     try:
         await asyncio.get_running_loop().create_future()
     except asyncio.CancelledError:
