@@ -1,8 +1,10 @@
 """Where the admission store is and how it is entered, read from a URL; and redis-py's client for all that is not the hot path."""
 
 import ssl
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+import hiredis
 import msgspec
 from msgspec.structs import replace
 from redis.asyncio import Redis
@@ -55,6 +57,17 @@ def _database(parts: SplitResult) -> int:
 def open_client(url: str, *, timeout_s: float, ca_file: str | None = None) -> Redis:
     """Return redis-py's client for one store: it repeats nothing, since a command that timed out may have run."""
     client = Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    pool = client.connection_pool
     if ca_file and url.startswith("rediss:"):
-        client.connection_pool.connection_kwargs["ssl_ca_certs"] = ca_file
+        pool.connection_kwargs["ssl_ca_certs"] = ca_file
+    pool.connection_class = type("PackingConnection", (Packing, pool.connection_class), {})
     return client
+
+
+class Packing:
+    """A mixin of redis-py's asyncio connections, which pack commands in Python: each of the ledger's has a thousand ids."""
+
+    def pack_command(self, *args: Any) -> list[bytes]:
+        """Return a command as RESP; its name may be of two words."""
+        name, *arguments = args
+        return [hiredis.pack_command((*name.split(), *arguments))]
