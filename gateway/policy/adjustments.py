@@ -13,6 +13,9 @@ from gateway.wire.request import Endpoint, InferenceRequest
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
 
+ADJUSTABLE = frozenset({"logprobs", "ignore_eos", "prompt_cache_key"})
+"""What may be changed beside the bounds of the output."""
+
 encode = msgspec.json.Encoder().encode
 
 
@@ -27,6 +30,8 @@ class Adjusted(msgspec.Struct, frozen=True):
 def adjust(request: InferenceRequest, model: Model, org: str) -> Adjusted:
     """Return the request as `model` takes it, for a caller of this org."""
     fields, can, most_tokens = request.fields, model.capabilities, model.max_output_tokens
+    if ADJUSTABLE.isdisjoint(fields) and (request.max_tokens is None or most_tokens is None or request.max_tokens <= most_tokens):
+        return Adjusted(request)
     changes: dict[str, bytes | None] = {}
     lowered: dict[str, int] = {}
     dropped: tuple[str, ...] = ()

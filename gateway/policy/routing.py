@@ -175,9 +175,12 @@ def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
     """
     if len(ways) == 1:
         return ways
-    deployments = [way.target.deployment for way in ways]
-    drawn = [(d.order, -log(_chance(dice, place)) / d.weight, place) for place, d in enumerate(deployments)]
-    return [ways[place] for _, _, place in sorted(drawn)]
+    drawn: list[tuple[int, float, int]] = []
+    for place, way in enumerate(ways):
+        deployment = way.target.deployment
+        drawn.append((deployment.order, -log(_chance(dice, place)) / deployment.weight, place))
+    drawn.sort()
+    return [ways[place] for _, _, place in drawn]
 
 
 def _chance(dice: int, place: int) -> float:

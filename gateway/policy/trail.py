@@ -1,5 +1,7 @@
 """The headers that tell a client what became of its request: who served it, at which tier, after which attempts. Pure."""
 
+from functools import lru_cache
+
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Record
 
@@ -26,6 +28,7 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
     return found + record.rate_headers
 
 
+@lru_cache(maxsize=4096)
 def latin1(text: str) -> bytes:
     """Return text as a header carries it; what does not fit, control characters included, becomes a question mark."""
     if text.isascii() and text.isprintable():

@@ -59,7 +59,7 @@ class Chunk(msgspec.Struct, gc=False):
         """Return whether this is an error, or an answer that ends in one."""
         if self.error or self.kind == "error":
             return True
-        return self.choices is not None and any(choice.finish_reason == "error" for choice in self.choices)
+        return any(choice.finish_reason == "error" for choice in self.choices or ())
 
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode

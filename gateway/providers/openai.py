@@ -97,7 +97,8 @@ class OpenAI:
         usage, raw = read_usage(found.usage), members.value("usage")
         if usage is not None and raw is not None:
             edited["usage"] = shown_usage(raw, usage, edits, echo)
-        return Answer(body=splice(members, edited), usage=usage, tier=tier, output_bytes=sum(map(output_bytes, found.choices)))
+        produced = 0 if usage is not None else sum(map(output_bytes, found.choices))
+        return Answer(body=splice(members, edited), usage=usage, tier=tier, output_bytes=produced)
 
     def reader(self, edits: Edits) -> OpenAIStream:
         """Return a fresh reader for one stream."""

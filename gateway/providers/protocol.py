@@ -58,7 +58,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None
     tier: str | None
     output_bytes: int
-    """UTF-8 bytes of the text that was produced: what an estimate of the output goes by when there is no usage."""
+    """UTF-8 bytes of the text that was produced: what an estimate of the output goes by where there is no usage, else 0."""
 
     def __repr__(self) -> str:
         return f"Answer({len(self.body)} bytes, {self.usage!r})"

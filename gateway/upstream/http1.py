@@ -236,7 +236,7 @@ class RequestHead:
     def of(self, outgoing: Outgoing) -> bytes:
         """Return the head of one request. Raises `ValueError` when a line break hides in its path or in a header."""
         path = (self._prefix + outgoing.path).encode("ascii")
-        lines = b"".join([b"\r\n%b: %b" % header for header in outgoing.headers])
+        lines = b"\r\n".join((b"", *map(b": ".join, outgoing.headers)))
         breaks = len(outgoing.headers)
         if lines.count(b"\n") != breaks or lines.count(b"\r") != breaks or b"\n" in path or b"\r" in path or b" " in path:
             raise ValueError("a line break in the path or in a header of a request")

@@ -28,11 +28,15 @@ Send = Callable[[Message], Awaitable[None]]
 
 
 class Server(Protocol):
-    """What a server offers beside ASGI: to call when the client leaves, and to be called with an answer's steps.
+    """What a server offers beside ASGI: to call when the client leaves, and to be called for what is sent in messages otherwise.
 
     A task that waits for the departure instead costs every request a cancellation, whose exception would keep the request alive
     until the collector comes; messages cost a dictionary each and every layer's look at it.
     """
+
+    def whole_body(self) -> bytes | None:
+        """Return the body where all of it has arrived; else it comes in messages."""
+        ...
 
     def on_departure(self, departed: Callable[[], None]) -> None:
         """Call `departed` once if the client leaves before the answer is complete, at once if it has left already."""
@@ -113,25 +117,17 @@ class Client:
 
     async def body(self, limit_bytes: int, watchers: Owned) -> bytes:
         """Return the whole body, then begin to watch for the client's departure. Raises `RequestTooLarge` and `Overloaded`."""
-        pieces: list[bytes] = []
-        length = 0
-        while True:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                await self._departed()
-            piece = message.get("body", b"")
-            length += len(piece)
-            self._hold(len(piece))
-            if length > limit_bytes:
-                raise RequestTooLarge(f"The request body is larger than {limit_bytes} bytes")
-            pieces.append(piece)
-            if not message.get("more_body", False):
-                break
+        whole = None if self._server is None else self._server.whole_body()
+        if whole is None:
+            whole = await self._arriving(limit_bytes)
+        else:
+            self._hold(len(whole))
+            check_size(len(whole), limit_bytes)
         if self._server is not None:
             self._server.on_departure(self._left)
         else:
             self._departure = watchers.spawn(self._await_departure(), name="departure")
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return whole
 
     def unpack(self, body: bytes, limit_bytes: int) -> bytes:
         """Return what a gzip body holds. Raises `RequestTooLarge`, `InvalidRequest` and `Overloaded`."""
@@ -177,6 +173,21 @@ class Client:
         if departure is not None:
             departure.cancel()
 
+    async def _arriving(self, limit_bytes: int) -> bytes:
+        pieces: list[bytes] = []
+        length, more = 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                await self._departed()
+            piece = message.get("body", b"")
+            length += len(piece)
+            self._hold(len(piece))
+            check_size(length, limit_bytes)
+            pieces.append(piece)
+            more = message.get("more_body", False)
+        return b"".join(pieces)
+
     def _hold(self, length: int) -> None:
         self._held_bytes += length
         self._buffered.take(length)
@@ -194,3 +205,9 @@ class Client:
         # Servers report the end of an answer in the same way: that one is no departure.
         if not self._finished:
             self._watch.cancel(Cut.DEPARTED)
+
+
+def check_size(length: int, limit_bytes: int) -> None:
+    """Raise `RequestTooLarge` for a body of more than `limit_bytes`."""
+    if length > limit_bytes:
+        raise RequestTooLarge(f"The request body is larger than {limit_bytes} bytes")

@@ -16,7 +16,6 @@ from gateway.errors import (
     InvalidRequest,
     MethodNotAllowed,
     Overloaded,
-    RequestTooLarge,
     UnsupportedMediaType,
 )
 from gateway.pipeline import Corridor, Visit
@@ -25,7 +24,7 @@ from gateway.policy.trail import Headers, trail
 from gateway.relay import Relay
 from gateway.tasks import Owned
 from gateway.watch import Sweep
-from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Io, Message, Receive, Send
+from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Io, Message, Receive, Send, check_size
 from gateway.wire.request import Endpoint
 
 Fields = Mapping[bytes, bytes]
@@ -175,5 +174,4 @@ def check_length(value: bytes, most_bytes: int) -> None:
     """Raise `RequestTooLarge` before anything of a body that says it is too large was read."""
     if not value.isdigit():
         raise InvalidRequest("content-length must be a number")
-    if int(value) > most_bytes:
-        raise RequestTooLarge(f"The request body is larger than {most_bytes} bytes")
+    check_size(int(value), most_bytes)
