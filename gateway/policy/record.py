@@ -110,7 +110,6 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     model_served: str | None
     provider: str | None
     tier_served: str | None
-    attempts: tuple[Attempt, ...]
     input_tokens: int
     cached_tokens: int
     output_tokens: int
@@ -120,3 +119,4 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     queued_ms: int
     ttft_ms: int | None
     duration_ms: int
+    attempts: tuple[Attempt, ...]

@@ -73,6 +73,11 @@ def test_a_closing_repeats_its_opening() -> None:
     assert event.tried == CLOSED.attempts
 
 
+def test_an_event_has_the_fields_of_what_it_is_read_from_in_their_order() -> None:
+    _, *end, _ = Closed.__struct_fields__
+    assert Event.__struct_fields__ == (*Opened.__struct_fields__, "rank", *end, "tried")
+
+
 @pytest.mark.parametrize("padding", [0, 40, 300, 70_000])
 def test_an_abandonment_holds_the_opening_as_lua_packs_strings(padding: int) -> None:
     opening = pack(msgspec.structs.replace(OPENED, project="p" * padding))
