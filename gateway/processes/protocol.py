@@ -24,6 +24,7 @@ MOST_QUEUED = 8
 
 CHUNKED = b"transfer-encoding: chunked\r\n"
 CLOSE = b"connection: close\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
 
 UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 NO_UPGRADE = b"\r\nno-upgrade:"
@@ -41,6 +42,7 @@ class Http1(HttpToolsProtocol):
         self._departed: Callable[[], None] | None = None
         self._receiving = self._in_head = self._behind = False
         self._head_bytes = 0
+        self._head = b""
         self._receipt: asyncio.TimerHandle | None = None
         self._app, self.app = self.app, self._serve
         self._extensions = {SERVER: self}
@@ -112,7 +114,7 @@ class Http1(HttpToolsProtocol):
         return body
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Send a head, when there is room for it. Without a content-length the body goes in chunks."""
+        """Begin an answer; its head leaves with what comes next. Without a content-length the body goes in chunks."""
         cycle = await self._room()
         if cycle is None:
             return
@@ -125,24 +127,23 @@ class Http1(HttpToolsProtocol):
         cycle.response_started, cycle.waiting_for_100_continue = True, False
         cycle.chunked_encoding, cycle.expected_content_length = chunked, 0 if bodiless else int(length or 0)
         framing = CHUNKED if chunked else b""
-        self.transport.write(b"".join((STATUS_LINE[status], lines, b"" if cycle.keep_alive else CLOSE, framing, b"\r\n")))
+        self._head = b"".join((STATUS_LINE[status], lines, b"" if cycle.keep_alive else CLOSE, framing, b"\r\n"))
 
     async def write(self, piece: bytes) -> None:
         """Send a piece of the body, when there is room for it."""
         cycle = await self._room()
         if cycle is not None:
-            self._write(cycle, piece)
+            self.transport.write(self._framed(cycle, piece))
 
     async def finish(self, piece: bytes) -> None:
         """Send the last piece, when there is room for it, and end the answer."""
         cycle = await self._room()
         if cycle is None:
             return
-        self._write(cycle, piece)
-        if cycle.chunked_encoding:
-            self.transport.write(b"0\r\n\r\n")
-        elif cycle.expected_content_length:
+        framed = self._framed(cycle, piece)
+        if cycle.expected_content_length:
             raise RuntimeError("a body shorter than its head says")
+        self.transport.write(framed + LAST_CHUNK if cycle.chunked_encoding else framed)
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
@@ -158,18 +159,19 @@ class Http1(HttpToolsProtocol):
             await self.flow.drain()
         return None if cycle.disconnected else cycle
 
-    def _write(self, cycle: RequestResponseCycle, piece: bytes) -> None:
+    def _framed(self, cycle: RequestResponseCycle, piece: bytes) -> bytes:
+        """Return what goes out for a piece, behind the head if that is still to go."""
         if not cycle.response_started:
             raise RuntimeError("a body without a head")
+        head, self._head = self._head, b""
+        if cycle.chunked_encoding:
+            return b"%b%x\r\n%b\r\n" % (head, len(piece), piece) if piece else head
         if cycle.scope["method"] == "HEAD":
-            return
-        if not cycle.chunked_encoding:
-            cycle.expected_content_length -= len(piece)
-            if cycle.expected_content_length < 0:
-                raise RuntimeError("a body longer than its head says")
-            self.transport.write(piece)
-        elif piece:
-            self.transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            return head
+        cycle.expected_content_length -= len(piece)
+        if cycle.expected_content_length < 0:
+            raise RuntimeError("a body longer than its head says")
+        return head + piece
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """Run the application. An answer that it gives up half-way ends its connection at once.
