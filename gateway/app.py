@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import structlog
 import uuid_utils
-from litestar import Litestar
 
 from gateway.admission.client import Admission, ledger_key
 from gateway.admission.connection import Connection
@@ -107,7 +106,7 @@ class Gateway:
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = False
         self._reached_store = False
-        self.api: Litestar = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault)
+        self.api = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault)
         self.control = build_control(self.status, self._exposition.render)
 
     async def start(self) -> None:

@@ -3,7 +3,7 @@
 Whatever the framework has to say (unknown paths, wrong methods) is said in the OpenAI envelope too.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -48,8 +48,21 @@ class Catalogues(msgspec.Struct, frozen=True):
     authenticate: Callable[[Catalogue, list[tuple[bytes, bytes]], str | None], Key]
 
 
-def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None]) -> Litestar:
+class Api:
+    """The application of the API listener: an inference endpoint where the path is exactly its own, Litestar for all the rest."""
+
+    def __init__(self, endpoints: Mapping[str, Inference], others: Litestar) -> None:
+        self._endpoints: Mapping[str, Inference | Litestar] = {**endpoints}
+        self._others = others
+
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        """Serve one request."""
+        return self._endpoints.get(scope["path"], self._others)(scope, receive, send)
+
+
+def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None]) -> Api:
     """Return the application of the API listener."""
+    endpoints = {path: Inference(endpoint, path, floor, on_fault) for path, endpoint in ROUTES.items()}
 
     def caller(request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
         catalogue = catalogues.current()
@@ -86,9 +99,9 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
             on_fault(response.headers["x-request-id"])
         return response
 
-    return Litestar(
+    others = Litestar(
         route_handlers=[
-            *(mount(path, Inference(endpoint, path, floor, on_fault)) for path, endpoint in ROUTES.items()),
+            *(mount(path, endpoint) for path, endpoint in endpoints.items()),
             list_models,
             show_model,
             health,
@@ -98,10 +111,11 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
         openapi_config=None,
         logging_config=None,
     )
+    return Api(endpoints, others)
 
 
 def mount(path: str, application: Inference) -> ASGIRouteHandler:
-    """Return a bare ASGI application as Litestar mounts it."""
+    """Return an endpoint as Litestar mounts it, which knows more spellings of its path."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await application(scope, receive, send)  # type: ignore[arg-type]  # Litestar's message types are narrower than ASGI's

@@ -43,7 +43,7 @@ class Server(Protocol):
         ...
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Send a head."""
+        """Begin an answer; its head leaves with the first piece at the latest."""
         ...
 
     async def write(self, piece: bytes) -> None:
