@@ -187,8 +187,8 @@ class Walk:
                 raise
             job.watch.resume()
             outcome = Failed(fault=Fault.TIMEOUT)
-        job.watch.arm((Cut.DEADLINE, job.due.commit_s))
         if isinstance(outcome, Failed):
+            job.watch.arm((Cut.DEADLINE, job.due.commit_s))
             self._note_attempt(candidate, (outcome.status, outcome.fault), started_s)
             job.reservation.give_up()
         else:

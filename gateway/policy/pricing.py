@@ -38,8 +38,8 @@ def cost_nano_usd(usage: Usage, price: Price, multiplier: float) -> int:
 
     A provider that reports more cached than input tokens is taken to have cached all of them.
     """
-    cached = min(usage.cached, usage.input)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    base = (usage.input - cached) * price.input + cached * cached_price + usage.output * price.output
+    base = usage.input * price.input + usage.output * price.output
+    if usage.cached and price.cached_input is not None:
+        base += min(usage.cached, usage.input) * (price.cached_input - price.input)
     # The multiplier comes from a decimal in the configuration: without the rounding 1.1 x 10 would cost 12, not 11.
     return ceil(round(base * multiplier, 6))

@@ -74,11 +74,16 @@ REASONS: Mapping[str, str] = {"context_length_exceeded": "context_length", "cont
 """Refusals for the request's own sake that another model may not share, by their code: opt-in classes of `fallback.on`."""
 
 
+Chain = tuple[tuple[str, Model], ...]
+"""The models of one request in their order, each with the name that the client knows it by."""
+
+
 class Planner:
-    """Plans requests against one snapshot of the catalogue; remembers the ways of keys to models that it has met."""
+    """Plans requests against one snapshot of the catalogue; remembers the chains and the ways of keys that it has met."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
+        self._chains: dict[tuple[str, str], Chain] = {}
         self._ways: dict[tuple[str, str, Endpoint, Wish], tuple[tuple[Way, ...], ...]] = {}
 
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
@@ -108,21 +113,25 @@ class Planner:
         fallback = self._catalogue.fallback
         return Plan(tuple(candidates), fallback.on, fallback.max_attempts)
 
-    def _chain(self, key: Key, request: InferenceRequest) -> list[tuple[str, Model]]:
+    def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
-            return self._servers_chain(key, request.model or "")
+            found = (key.id, request.model or "")
+            known = self._chains.get(found)
+            if known is None:
+                known = self._chains[found] = self._servers_chain(key, found[1])
+            return known
         refuse_entries(request.models, self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
         for name in request.models:
             model = find_model(name, key, self._catalogue.names)
             chain.setdefault(model.name, (name, model))
-        return list(chain.values())
+        return tuple(chain.values())
 
-    def _servers_chain(self, key: Key, name: str) -> list[tuple[str, Model]]:
+    def _servers_chain(self, key: Key, name: str) -> Chain:
         first = find_model(name, key, self._catalogue.names)
         follow = (self._catalogue.models[other] for other in first.fallbacks if other != first.name)
         allowed = [(model.name, model) for model in follow if may_use(key, model)]
-        return [(name, first), *allowed[: self._catalogue.fallback.max_models - 1]]
+        return ((name, first), *allowed[: self._catalogue.fallback.max_models - 1])
 
     def _ways_to(self, key: Key, model: Model, endpoint: Endpoint, wanted: Wish) -> tuple[tuple[Way, ...], ...]:
         """Return the ways to a model, one group for each tier in the order to try. Raises `UnsupportedParameter`."""
@@ -171,10 +180,15 @@ def can_serve(deployment: Deployment, key: Key, endpoint: Endpoint) -> bool:
 def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
     """Return the ways in the order to try: by the deployments' `order`, inside one by weighted chance.
 
-    Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis).
+    Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis); of
+    two, one u tells which is first.
     """
     if len(ways) == 1:
         return ways
+    if len(ways) == 2:
+        one, other = ways[0].target.deployment, ways[1].target.deployment
+        if one.order == other.order:
+            return ways if _chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
     drawn: list[tuple[int, float, int]] = []
     for place, way in enumerate(ways):
         deployment = way.target.deployment

@@ -142,8 +142,8 @@ def _shown(names: tuple[bytes, bytes, bytes], tightest: tuple[Level, int] | None
     if tightest is None:
         return []
     level, left = tightest
-    values = (b"%d" % level.charge.limit, b"%d" % left if left > 0 else b"0", duration(level.reset_ms))
-    return [*zip(names, values, strict=True)]
+    limit, remaining, reset = names
+    return [(limit, b"%d" % level.charge.limit), (remaining, b"%d" % max(0, left)), (reset, duration(level.reset_ms))]
 
 
 def duration(milliseconds: int) -> bytes:

@@ -25,6 +25,10 @@ JOIN_LIMIT_BYTES = 64 * 1024
 """A body up to this size is copied behind its head, so that both leave in one write."""
 
 
+KEPT_HEADS = 64
+"""A provider is sent the same headers again and again: that many heads are kept as they are written."""
+
+
 class Home(Protocol):
     """Where a connection belongs."""
 
@@ -231,16 +235,26 @@ class RequestHead:
 
     def __init__(self, origin: Origin) -> None:
         self._prefix = origin.prefix
+        self._known: dict[tuple[str, tuple[tuple[bytes, bytes], ...]], tuple[bytes, bytes]] = {}
         self._owned = b" HTTP/1.1\r\nhost: %b\r\naccept-encoding: identity\r\ncontent-length: " % origin.authority.encode("ascii")
 
     def of(self, outgoing: Outgoing) -> bytes:
         """Return the head of one request. Raises `ValueError` when a line break hides in its path or in a header."""
+        asked = (outgoing.path, outgoing.headers)
+        known = self._known.get(asked)
+        if known is None:
+            if len(self._known) >= KEPT_HEADS:
+                self._known.clear()
+            known = self._known[asked] = self._around_length(outgoing)
+        return b"%b%d%b" % (known[0], len(outgoing.body), known[1])
+
+    def _around_length(self, outgoing: Outgoing) -> tuple[bytes, bytes]:
         path = (self._prefix + outgoing.path).encode("ascii")
         lines = b"\r\n".join((b"", *map(b": ".join, outgoing.headers)))
         breaks = len(outgoing.headers)
         if lines.count(b"\n") != breaks or lines.count(b"\r") != breaks or b"\n" in path or b"\r" in path or b" " in path:
             raise ValueError("a line break in the path or in a header of a request")
-        return b"POST %b%b%d%b\r\n\r\n" % (path, self._owned, len(outgoing.body), lines)
+        return b"POST " + path + self._owned, lines + b"\r\n\r\n"
 
 
 def ends_with_connection(status: int, headers: list[tuple[bytes, bytes]]) -> bool:

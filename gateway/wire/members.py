@@ -35,7 +35,7 @@ class Members(msgspec.Struct, frozen=True, gc=False):
 
     def values(self) -> dict[str, bytes]:
         """Return every member's value as it stands in the body."""
-        return {name: bytes(raw) for name, raw in self.raws.items()}
+        return dict(zip(self.raws, map(bytes, self.raws.values()), strict=True))
 
     def span(self, name: str) -> tuple[int, int]:
         """Return where a member's lead begins and where its value does."""
