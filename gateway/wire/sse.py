@@ -25,12 +25,13 @@ class Framer:
         """Return the payloads of the events that `piece` completes."""
         if self._after_cr or b"\r" in piece:
             piece = self._unify(piece)
+        if not self._begun:
+            piece = self._beginning(piece)
         pending = self._pending
         if not pending and piece.endswith(b"\n\n"):
             last = len(piece) - 2
             if piece.startswith(b"data: {") and piece.find(b"\n") == last <= self._most:
                 # One event of one line, which is what most reads hold.
-                self._begun = True
                 return [] if self.overflowed else [piece[6:last]]
             return self._payloads(piece[:last])
         pending += piece
@@ -50,6 +51,16 @@ class Framer:
         self._pending.clear()
         return self._payloads(rest)
 
+    def _beginning(self, piece: bytes) -> bytes:
+        """Return the first bytes of the stream without their mark, nothing while they may yet become one."""
+        first = bytes(self._pending) + piece
+        self._pending.clear()
+        self._begun = len(first) >= len(BYTE_ORDER_MARK) or not BYTE_ORDER_MARK.startswith(first)
+        if self._begun:
+            return first.removeprefix(BYTE_ORDER_MARK)
+        self._pending += first
+        return b""
+
     def _unify(self, piece: bytes) -> bytes:
         """Turn every line end into LF; a CR that ends one piece and an LF that begins the next are one line end."""
         if self._after_cr and piece:
@@ -60,9 +71,6 @@ class Framer:
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _payloads(self, blocks: bytes) -> list[bytes]:
-        if not self._begun:
-            self._begun = True
-            blocks = blocks.removeprefix(BYTE_ORDER_MARK)
         found: list[bytes] = []
         for block in blocks.split(b"\n\n"):
             self.overflowed = self.overflowed or self._too_long(block)

@@ -57,6 +57,8 @@ def test_where_reads_are_cut_does_not_matter(stream: bytes, cuts: list[int], mos
         (b"retry: 1000\n\ndata:\n\nid: 7\n\ndata: a\n\n", [b"a"]),
         (b"data: a\n\n\n\n\ndata: b\n\n", [b"a", b"b"]),
         (b"\xef\xbb\xbfdata: a\n\n", [b"a"]),
+        (b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", []),
+        (b"\xef\xbb", []),
         (b"data: a\n", [b"a"]),
         (b"data: a", [b"a"]),
         (b"", []),
@@ -76,6 +78,11 @@ def test_an_event_comes_out_as_soon_as_its_end_is_read() -> None:
 def test_an_event_of_the_cap_passes_and_one_byte_more_does_not() -> None:
     assert frames(b"data: " + b"x" * 94 + b"\n\n", most=100) == ([b"x" * 94], False)
     assert frames(b"data: " + b"x" * 95 + b"\n\n", most=100) == ([], True)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
+    event = b"\xef\xbb\xbfdata: " + b"x" * 94 + b"\n\n"
+    assert frames(event, most=100) == frames(*(bytes([byte]) for byte in event), most=100) == ([b"x" * 94], False)
 
 
 def test_everything_in_an_event_counts_and_what_came_before_is_delivered() -> None:
