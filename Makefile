@@ -45,7 +45,7 @@ fix: $(VENV)/.dev ## Let ruff mend what it can
 	$(BIN)/ruff format gateway tests
 	$(BIN)/ruff check --fix gateway tests
 
-unit: $(VENV)/.dev ## The unit tests alone
+unit: $(VENV)/.dev ## The unit tests alone: the pure rooms, with a few examples of each law
 	$(BIN)/pytest -q tests/unit
 
 $(SDK)/.made: tests/compat/openai.lock | $(UV)
@@ -54,7 +54,10 @@ $(SDK)/.made: tests/compat/openai.lock | $(UV)
 	@touch $@
 
 test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile --hypothesis-profile deep
+
+test-all: $(VENV)/.dev $(SDK)/.made ## The same with thousands of examples of each law, in about half an hour
+	$(BIN)/pytest -q -n 2 --dist loadfile --hypothesis-profile thorough --timeout 1800
 
 conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
 	$(BIN)/python -m tests.conformance --rows $(ROWS)

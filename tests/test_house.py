@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "gateway"
 FILES = sorted(HOUSE.rglob("*.py"))
+UNIT = sorted((ROOT / "tests" / "unit").rglob("*.py"))
 PURE = [path for path in FILES if path.relative_to(HOUSE).parts[0] in ("wire", "policy", "providers", "errors.py", "faults.py")]
 
 MOST_LINES = 300
@@ -47,6 +48,19 @@ def test_a_function_fits_on_a_screen(path: Path) -> None:
 def test_a_decision_waits_for_nothing(path: Path) -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
     assert not [node.lineno for node in ast.walk(tree(path)) if isinstance(node, waiting)]
+
+
+OUTSIDE = {"asyncio", "socket", "subprocess", "threading", "time", "litestar", "uvicorn", "httpx", "redis", "sqlalchemy"}
+"""What a unit test has no business with."""
+
+
+@pytest.mark.parametrize("path", UNIT, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_unit_test_stays_inside(path: Path) -> None:
+    nodes = [*ast.walk(tree(path))]
+    assert not [node.lineno for node in nodes if isinstance(node, ast.AsyncFunctionDef)]
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert not {module.partition(".")[0] for module in imported} & OUTSIDE
 
 
 @pytest.mark.parametrize("path", PURE, ids=name)

@@ -1,6 +1,6 @@
 import msgspec
 import msgspec.inspect as mi
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.config.check import check
@@ -42,7 +42,6 @@ def some(kind: mi.Type, depth: int = 0) -> st.SearchStrategy[object]:
     return st.one_of(options)
 
 
-@settings(max_examples=60)
 @given(some(mi.type_info(Config)))
 def test_any_document_is_compiled_or_told_what_is_wrong_with_it(document: object) -> None:
     try:

@@ -2,7 +2,7 @@ import itertools
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.faults import Fault
@@ -57,7 +57,6 @@ stream_parts = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=40)
 @given(stream_parts, st.lists(st.integers(0, 900), max_size=4), st.booleans())
 def test_where_reads_are_cut_changes_nothing(stream: bytes, cuts: list[int], shown: bool) -> None:
     wanted = SHOWN if shown else EDITS
@@ -69,7 +68,6 @@ def test_where_reads_are_cut_changes_nothing(stream: bytes, cuts: list[int], sho
         assert (found.reader.usage, found.reader.output_bytes) == (whole.reader.usage, whole.reader.output_bytes)
 
 
-@settings(max_examples=40)
 @given(stream_parts)
 def test_a_stream_ends_with_one_end_mark_or_with_a_failure(stream: bytes) -> None:
     found = run(stream)

@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import InvalidJson, Unprocessable
@@ -36,13 +36,11 @@ def objects(draw: st.DrawFn) -> bytes:
     return draw(gaps) + b"{" + (b",".join(written) or draw(gaps)) + b"}" + draw(gaps)
 
 
-@settings(max_examples=20)
 @given(objects())
 def test_splicing_nothing_is_identity(body: bytes) -> None:
     assert splice(split(body), {}) == body
 
 
-@settings(max_examples=20)
 @given(objects(), st.dictionaries(names, st.none() | json_values.map(msgspec.json.encode), max_size=4))
 def test_a_splice_does_what_the_same_edit_of_a_dict_does(body: bytes, edits: dict[str, bytes | None]) -> None:
     members = split(body)
@@ -55,7 +53,6 @@ def test_a_splice_does_what_the_same_edit_of_a_dict_does(body: bytes, edits: dic
     assert split(splice(members, edits)).values() == expected
 
 
-@settings(max_examples=20)
 @given(st.dictionaries(names, json_values, max_size=4), st.dictionaries(names, st.none() | json_values, max_size=4))
 def test_a_body_without_gaps_is_edited_like_one_with_some(value: dict[str, object], edits: dict[str, object]) -> None:
     body = msgspec.json.encode(value)
@@ -64,7 +61,6 @@ def test_a_body_without_gaps_is_edited_like_one_with_some(value: dict[str, objec
     assert b" " + splice(split(body), texts) == splice(split(b" " + body), texts)
 
 
-@settings(max_examples=20)
 @given(objects())
 def test_spans_say_where_values_stand(body: bytes) -> None:
     members = split(body)
@@ -75,7 +71,6 @@ def test_spans_say_where_values_stand(body: bytes) -> None:
     assert {name: msgspec.json.decode(value) for name, value in members.values().items()} == msgspec.json.decode(body)
 
 
-@settings(max_examples=20)
 @given(objects(), st.integers(0, 4), st.data())
 def test_a_name_that_comes_twice_is_refused(body: bytes, place: int, data: st.DataObject) -> None:
     values = split(body).values()

@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import InvalidJson, InvalidValue, Unprocessable
@@ -73,7 +73,6 @@ def test_no_prompt_shows_in_a_repr() -> None:
     assert "Say hi" not in repr(chat())
 
 
-@settings(max_examples=40)
 @given(
     st.dictionaries(
         st.sampled_from(["model", "messages", "prompt", "n", "stop", "models", "stream", "extra_body", "logit_bias", "tools"]),

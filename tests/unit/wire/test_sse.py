@@ -1,7 +1,7 @@
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.wire.sse import Framer
@@ -34,7 +34,6 @@ ends = st.sampled_from([b"\n", b"\r\n", b"\r"])
 streams = st.lists(st.tuples(lines, ends).map(b"".join), max_size=12).map(b"".join)
 
 
-@settings(max_examples=20)
 @given(streams, st.lists(st.integers(0, 200), max_size=6), st.sampled_from([20, 45, 46, 47, 1000]))
 def test_where_reads_are_cut_does_not_matter(stream: bytes, cuts: list[int], most: int) -> None:
     whole = frames(stream, most=most)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.wire.usage import MOST_TOKENS, Usage, read_usage, usage_of
@@ -50,7 +50,6 @@ def test_total() -> None:
 figures = st.integers() | st.floats() | st.none() | st.text(max_size=3)
 
 
-@settings(max_examples=20)
 @given(
     st.fixed_dictionaries(
         {},
