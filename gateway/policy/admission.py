@@ -86,39 +86,74 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return (self.request, self.input, self.output, self.total, self.slot)[unit]
 
 
+class Precedence(IntEnum):
+    """Who is served before whom where there is no room for all."""
+
+    PRIORITY = 0
+    DEFAULT = 1
+    OVER_LIMIT = 2
+    FLEX = 3
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """One candidate: charge these buckets and this deployment serves the request at this tier."""
+    """One candidate: charge these buckets and this deployment serves the request at this tier.
+
+    `pool` is the queue in which requests wait for such a deployment, empty where there is no ceiling to wait under.
+    """
 
     deployment: str
     model: str
     tier: Tier
     charges: tuple[Charge, ...]
     estimate: Estimate
+    pool: str = ""
+    precedence: Precedence = Precedence.DEFAULT
+
+
+class Wait(msgspec.Struct, frozen=True, gc=False):
+    """How a request may wait for the deployments of its last row's pool: in whose turn, how long, and behind how many.
+
+    `worker` is told when the turn has come.
+    """
+
+    org: str
+    worker: str
+    patience_ms: int
+    max_waiters: int
+    max_of_org: int
 
 
 class Acquire(msgspec.Struct, frozen=True, gc=False):
-    """Test `rows` in order at one instant and commit the first that fits. `opened` is the ledger's `open` event."""
+    """Test `rows` in order at one instant and commit the first that fits; without one, wait if there is a `wait` and reason to.
+
+    `opened` is the ledger's `open` event.
+    """
 
     id: str
     rows: tuple[Row, ...]
     ttl_ms: int
     opened: bytes
+    wait: Wait | None = None
 
 
 class Switch(msgspec.Struct, frozen=True, gc=False):
-    """End a lease's attempt and, at the same instant, try `rows` for it. `capacity` says that the end was one of capacity."""
+    """End a lease's attempt and, at the same instant, try `rows` for it. `capacity` says that the end was one of capacity.
+
+    Without a row that fits it may wait like an `Acquire`, before its org's others.
+    """
 
     id: str
     capacity: bool
     rows: tuple[Row, ...]
     ttl_ms: int
+    wait: Wait | None = None
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
     """End a lease: post what was really used. `capacity` as in `Switch`. `closed` is the ledger's `close` event.
 
-    `certain` says that the lease was granted. An end that is not certain of it, where there is no lease either, writes no event;
-    it keeps a grant that is still under way from coming true.
+    `certain` says that there is to be a row: the lease was granted, or its client has left the queue. An end that is not certain
+    of it, where no lease was granted either, writes no event; it keeps a grant that is still under way from coming true.
     """
 
     id: str
@@ -183,6 +218,23 @@ class Spent(msgspec.Struct, frozen=True, gc=False):
     now_ms: int
 
 
+class Queued(msgspec.Struct, frozen=True, gc=False):
+    """No row fitted, and the request waits: `ahead` of it are so many. What the whole request takes of its caller is held."""
+
+    now_ms: int
+    ahead: int
+    refusals: tuple[Refusal, ...]
+    levels: tuple[Level, ...]
+
+
+class Turn(IntEnum):
+    """What became of a waiter."""
+
+    GONE = 0
+    WAITING = 1
+    COME = 2
+
+
 class Posted(msgspec.Struct, frozen=True, gc=False):
     """When an end came, and whether there is a lease that it ended: by this call, or before.
 
@@ -193,4 +245,4 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
     opened: bool
 
 
-Verdict = Granted | Refused | Spent
+Verdict = Granted | Refused | Queued | Spent

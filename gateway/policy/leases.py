@@ -1,25 +1,22 @@
 """The life of leases over buckets, in plain Python: what the admission scripts do, said once so that it can be read and tested.
 
-Rows are tested in order at one instant and the first that fits takes all its holds; a refusal writes nothing. A lease ends once:
-by `settle`, or by expiry when nobody renewed it. Requests post when there is content or an end that is not one of capacity,
-tokens as they are reported. What a lease has taken or posted in a bucket is never tested or taken again. Unix milliseconds. Pure.
+Rows are tested in order at one instant and the first that fits takes all its holds; a refusal writes nothing. Where none fits a
+request may wait: it holds what it takes of its caller, and whoever makes room gives it to whose turn it is. A lease ends once: by
+`settle`, or by expiry when nobody renewed it. Requests post when there is content or an end that is not one of capacity, tokens
+as they are reported. What a lease has taken or posted in a bucket is never tested or taken again. Unix milliseconds. Pure.
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from heapq import nsmallest
-
-import msgspec
 
 from gateway.policy.admission import (
     Acquire,
-    Charge,
-    Dimension,
-    Estimate,
     Granted,
     Level,
     Posted,
+    Precedence,
     Progress,
+    Queued,
     Reach,
     Refusal,
     Refused,
@@ -27,10 +24,12 @@ from gateway.policy.admission import (
     Settle,
     Spent,
     Switch,
-    Unit,
+    Turn,
     Verdict,
 )
-from gateway.policy.limits import EXACT, Bucket, weight
+from gateway.policy.claims import Done, Event, Lease, Violation, ceiling_of, may_wait, refusal, told_to_come_back
+from gateway.policy.holds import Holds
+from gateway.policy.queue import Pool, Waiter
 
 REAPED_AT_ONCE = 8
 """How many lapsed leases one call ends: enough to keep up, too few to be felt."""
@@ -38,108 +37,97 @@ REAPED_AT_ONCE = 8
 LATE_MS = 3_600_000
 """How long an expired lease waits for its settlement: an hour covers any stream's longest life."""
 
-Place = tuple[str, Dimension]
-"""Where a bucket is: its scope and what it counts."""
+WAITER_TTL_MS = 5_000
+"""How long a waiter counts without a word from its worker, which asks for it twice a second."""
 
+CONFIRM_MS = 3_000
+"""How long a turn is kept for a waiter that does not take it."""
 
-class Claim(msgspec.Struct):
-    """What one lease has in one bucket: still held, and posted already."""
-
-    charge: Charge
-    held: int = 0
-    posted: int = 0
-
-
-class Lease(msgspec.Struct):
-    """A request that was granted. `past` are buckets of earlier attempts in which it posted something."""
-
-    id: str
-    ttl_ms: int
-    expires_ms: int
-    decision: Granted | None = None
-    claims: dict[Place, Claim] = {}
-    past: dict[Place, Claim] = {}
-
-    def claim(self, charge: Charge) -> Claim:
-        """Return what the lease has in a charge's bucket by now."""
-        place = place_of(charge)
-        return self.claims.get(place) or self.past.get(place) or Claim(charge)
-
-
-class Done(msgspec.Struct):
-    """What stays of an end until `until_ms`: what expiry posted (None: it was a settlement), and whether there was a lease."""
-
-    until_ms: int
-    ttl_ms: int = 0
-    claims: dict[Place, Claim] | None = None
-    opened: bool = True
-
-
-class Violation(msgspec.Struct, frozen=True):
-    """A charge without room: when there would be (None: nobody can tell) and whether there never will."""
-
-    charge: Charge
-    wait_ms: int | None
-    never: bool
-
-
-class Event(msgspec.Struct, frozen=True):
-    """One line for the ledger: `open`, `close` or `abandoned`."""
-
-    kind: str
-    id: str
+TURNS_AT_ONCE = 64
+"""How many turns one call gives."""
 
 
 class Buckets:
-    """All buckets and leases of one store. `note` hears what the ledger would."""
+    """All buckets, leases and queues of one store. `note` hears what the ledger would, `wake` whose turn has come."""
 
-    def __init__(self, note: Callable[[Event], None]) -> None:
-        self.buckets: dict[Place, Bucket] = {}
+    def __init__(self, note: Callable[[Event], None], wake: Callable[[Waiter], None] = lambda _: None) -> None:
+        self._holds = Holds()
+        self.buckets = self._holds.buckets
         self.leases: dict[str, Lease] = {}
         self.done: dict[str, Done] = {}
+        self.pools: dict[str, Pool] = {}
         self._note = note
+        self._wake = wake
 
     def acquire(self, request: Acquire, now_ms: int) -> Verdict:
-        """Take the first row that fits. Asked again for a live lease, say the same; for an ended one, say so."""
+        """Take the first row that fits, or wait. Asked again for a live lease, say the same; for an ended one, say so."""
         self._reap(now_ms)
         live = self.leases.get(request.id)
-        if live is not None and live.decision is not None:
-            return live.decision
+        if live is not None:
+            return self._said(live, now_ms)
         if self._ended(request.id, now_ms) is not None:
             return Spent(now_ms)
         lease = Lease(request.id, request.ttl_ms, now_ms + request.ttl_ms)
-        verdict = self._choose(lease, request.rows, now_ms)
+        verdict = self._serve(lease, request, now_ms)
         if isinstance(verdict, Granted):
-            lease.decision = verdict
-            self.leases[lease.id] = lease
-            self._note(Event("open", lease.id))
+            self._open(lease, verdict)
         return verdict
 
     def switch(self, request: Switch, now_ms: int) -> Verdict:
-        """End the lease's attempt and take the first row that fits; without one, keep what the whole request holds."""
+        """End the lease's attempt and take the first row that fits, or wait; else keep what the whole request holds."""
         self._reap(now_ms)
         lease = self.leases.get(request.id)
-        if lease is None:
+        if lease is None or lease.waits:
             return Spent(now_ms)
+        left, lease.pool = lease.pool, ""
         lease.ttl_ms, lease.expires_ms = request.ttl_ms, now_ms + request.ttl_ms
         if not request.capacity:
-            self._post_requests(lease, now_ms)
-        verdict = self._choose(lease, request.rows, now_ms)
+            self._holds.post_requests(lease, now_ms)
+        verdict = self._serve(lease, request, now_ms)
         if isinstance(verdict, Refused):
-            self._keep(lease, {place for place, claim in lease.claims.items() if claim.charge.reach is Reach.REQUEST}, now_ms)
+            self._holds.keep(
+                lease, {place for place, claim in lease.claims.items() if claim.charge.reach is Reach.REQUEST}, now_ms
+            )
+        self._dispatch(left, now_ms)
         return verdict
+
+    def confirm(self, lease_id: str, now_ms: int) -> Verdict:
+        """Take the turn that has come. Unless it has, the answer is that of a waiter, or of an ended lease."""
+        lease = self.leases.get(lease_id)
+        if lease is None:
+            return Spent(now_ms)
+        if lease.turn is not None:
+            (index, row), lease.turn = lease.turn, None
+            lease.expires_ms = now_ms + lease.ttl_ms
+            self._open(lease, Granted(index, now_ms, self._holds.levels(row, now_ms)))
+        return self._said(lease, now_ms)
+
+    def tick(self, waiters: Sequence[str], now_ms: int) -> tuple[Turn, ...]:
+        """Keep a worker's waiters alive, give the turns that time has brought, and say whose have come."""
+        self._reap(now_ms)
+        leases = [self.leases.get(waiter_id) for waiter_id in waiters]
+        for lease in leases:
+            if lease is not None and lease.waiter is not None:
+                lease.expires_ms = now_ms + WAITER_TTL_MS
+        for pool in dict.fromkeys(lease.waiter.pool for lease in leases if lease is not None and lease.waiter is not None):
+            self._dispatch(pool, now_ms)
+        return tuple(self._turn(self.leases.get(waiter_id)) for waiter_id in waiters)
 
     def settle(self, request: Settle, now_ms: int) -> Posted:
         """End a lease and post what was used; after an expiry only the difference, after a settlement nothing."""
         lease = self.leases.pop(request.id, None)
         if lease is None:
             return self._settle_late(request, now_ms)
+        if lease.waits and not lease.opened:
+            self._withdraw(lease, now_ms, row=request.certain)
+            return Posted(now_ms, opened=request.certain)
+        self._leave(lease)
         if not request.capacity:
-            self._post_requests(lease, now_ms)
-            self._post_used(lease, request.actual, now_ms)
-        for claim in lease.claims.values():
-            self._release(claim, now_ms)
+            self._holds.post_requests(lease, now_ms)
+            self._holds.post_used(lease, request.actual, now_ms)
+        self._holds.release(lease, now_ms)
         self._close(request.id, 2 * lease.ttl_ms, now_ms)
+        self._dispatch(lease.pool, now_ms)
         return Posted(now_ms, opened=True)
 
     def progress(self, reports: Sequence[Progress], now_ms: int) -> tuple[str, ...]:
@@ -149,9 +137,9 @@ class Buckets:
             lease = self.leases.get(report.id)
             if lease is None:
                 lost.append(report.id)
-                continue
-            self._post_used(lease, report.so_far, now_ms)
-            lease.expires_ms = now_ms + lease.ttl_ms
+            elif not lease.waits:
+                self._holds.post_used(lease, report.so_far, now_ms)
+                lease.expires_ms = now_ms + lease.ttl_ms
         return tuple(lost)
 
     def expire(self, now_ms: int) -> int:
@@ -159,77 +147,111 @@ class Buckets:
         self.done = {lease_id: done for lease_id, done in self.done.items() if done.until_ms > now_ms}
         return self._reap(now_ms)
 
-    def _choose(self, lease: Lease, rows: Sequence[Row], now_ms: int) -> Granted | Refused:
+    def _serve(self, lease: Lease, request: Acquire | Switch, now_ms: int) -> Granted | Refused | Queued:
+        """Find a row for the request now, or let it wait for one."""
+        for name in dict.fromkeys(row.pool for row in request.rows):
+            self._dispatch(name, now_ms)
+        verdict, rows = self._choose(lease, request.rows, now_ms)
+        if isinstance(verdict, Granted) or request.wait is None or not rows:
+            return verdict
+        _, row = rows[0]
+        pool, waiter = (
+            self.pools.setdefault(row.pool, Pool()),
+            Waiter(request.id, row.pool, row.precedence, request.wait, rows),
+        )
+        if not pool.is_open_to(waiter):
+            return told_to_come_back(verdict, pool.expected_ms(row.precedence))
+        self._holds.take(lease, tuple(charge for charge in row.charges if charge.tenant), row.estimate, now_ms)
+        lease.waiter, lease.expires_ms = waiter, now_ms + WAITER_TTL_MS
+        self.leases[lease.id] = lease
+        ahead = pool.ahead_of(row.precedence)
+        pool.join(waiter, first=isinstance(request, Switch))
+        self._dispatch(row.pool, now_ms)
+        if lease.turn is None:
+            return Queued(now_ms, ahead, verdict.refusals, verdict.levels)
+        (index, row), lease.turn = lease.turn, None
+        lease.expires_ms = now_ms + lease.ttl_ms
+        return Granted(index, now_ms, self._holds.levels(row, now_ms), verdict.refusals)
+
+    def _choose(self, lease: Lease, rows: Sequence[Row], now_ms: int) -> tuple[Granted | Refused, tuple[tuple[int, Row], ...]]:
+        """Commit the first row that fits. Where none does, return also those of the last row's pool that it may wait for."""
         refusals: list[Refusal] = []
         levels: tuple[Level, ...] = ()
+        waiting: list[tuple[int, Row]] = []
         for index, row in enumerate(rows):
-            violations = self._violations(lease, row, now_ms)
+            violations = self._holds.violations(lease, row, now_ms)
+            pool = self.pools.get(row.pool)
+            if pool is not None and pool.stands_before(row.precedence):
+                violations = violations or [Violation(ceiling_of(row), None, never=False)]
             if not violations:
-                self._commit(lease, row, now_ms)
-                return Granted(index, now_ms, self._levels(row, now_ms), tuple(refusals))
-            levels = self._levels(row, now_ms)
+                self._grant(lease, row, now_ms)
+                if pool is not None:
+                    pool.count(row.precedence)
+                return Granted(index, now_ms, self._holds.levels(row, now_ms), tuple(refusals)), ()
+            levels = self._holds.levels(row, now_ms)
             refusals.append(refusal(index, violations))
             if any(violation.charge.ends_walk for violation in violations):
-                break
-        return Refused(now_ms, tuple(refusals), levels)
+                return Refused(now_ms, tuple(refusals), levels), ()
+            if row.pool == rows[-1].pool != "" and row.precedence is not Precedence.OVER_LIMIT and may_wait(violations):
+                waiting.append((index, row))
+        return Refused(now_ms, tuple(refusals), levels), tuple(waiting)
 
-    def _violations(self, lease: Lease, row: Row, now_ms: int) -> list[Violation]:
-        """Return the charges without room for what the lease has not taken yet; taking nothing always fits."""
-        found = []
-        for charge in row.charges:
-            claim = lease.claim(charge)
-            cost = row.estimate.of(charge.unit) - claim.held - claim.posted
-            bucket = self._look(charge, now_ms)
-            if cost > 0 and bucket.excess(charge, cost) > 0:
-                found.append(Violation(charge, bucket.wait_ms(charge, cost, now_ms), cost > charge.capacity))
-        return found
+    def _dispatch(self, name: str, now_ms: int) -> None:
+        """Give turns in a pool while there is room for whose turn it is."""
+        pool = self.pools.get(name)
+        for _ in range(TURNS_AT_ONCE):
+            waiter_id = None if pool is None else pool.next()
+            if pool is None or waiter_id is None:
+                return
+            lease = self.leases[waiter_id]
+            if lease.expires_ms <= now_ms or lease.waiter is None:
+                self._lapse(lease, now_ms)
+                continue
+            fitting = (turn for turn in lease.waiter.rows if not self._holds.violations(lease, turn[1], now_ms))
+            turn = next(fitting, None)
+            if turn is None:
+                return
+            waiter, lease.waiter, lease.turn = lease.waiter, None, turn
+            lease.expires_ms = now_ms + CONFIRM_MS
+            self._grant(lease, turn[1], now_ms)
+            pool.serve(waiter, now_ms)
+            self._wake(waiter)
 
-    def _commit(self, lease: Lease, row: Row, now_ms: int) -> None:
-        """Hold for each charge of the row what was not posted yet, and let go of what the row does not charge."""
-        for charge in row.charges:
-            claim = lease.claim(charge)
-            hold = max(0, row.estimate.of(charge.unit) - claim.posted)
-            self._touch(charge, now_ms).held += hold - claim.held
-            claim.charge, claim.held = charge, hold
-            lease.past.pop(place_of(charge), None)
-            lease.claims[place_of(charge)] = claim
-        self._keep(lease, {place_of(charge) for charge in row.charges}, now_ms)
+    def _said(self, lease: Lease, now_ms: int) -> Granted | Queued:
+        return Queued(now_ms, 0, (), ()) if lease.waits or lease.decision is None else lease.decision
 
-    def _keep(self, lease: Lease, kept: set[Place], now_ms: int) -> None:
-        for place in lease.claims.keys() - kept:
-            claim = lease.claims.pop(place)
-            self._release(claim, now_ms)
-            if claim.posted:
-                lease.past[place] = claim
+    def _turn(self, lease: Lease | None) -> Turn:
+        if lease is None:
+            return Turn.GONE
+        return Turn.COME if lease.waiter is None else Turn.WAITING
 
-    def _post_requests(self, lease: Lease, now_ms: int) -> None:
-        for claim in lease.claims.values():
-            if claim.charge.unit is Unit.REQUEST:
-                self._post(claim, claim.held + claim.posted, now_ms)
+    def _open(self, lease: Lease, decision: Granted) -> None:
+        lease.decision = decision
+        self.leases[lease.id] = lease
+        if not lease.opened:
+            lease.opened = True
+            self._note(Event("open", lease.id))
 
-    def _post_used(self, lease: Lease, used: Estimate, now_ms: int) -> None:
-        """Post tokens as reported, and the request itself, which is one however often it is reported."""
-        if used.request:
-            self._post_requests(lease, now_ms)
-        for claim in lease.claims.values():
-            if claim.charge.unit not in (Unit.REQUEST, Unit.SLOT):
-                self._post(claim, used.of(claim.charge.unit), now_ms)
+    def _leave(self, lease: Lease) -> None:
+        """Take a lease out of its queue, where it is in one."""
+        if lease.waiter is not None:
+            lease.pool = lease.waiter.pool
+            self.pools[lease.pool].leave(lease.waiter)
+            lease.waiter = None
 
-    def _post(self, claim: Claim, total: int, now_ms: int) -> None:
-        """Bring what the claim has posted up to `total`: out of its hold, and beyond it in full."""
-        units = total - claim.posted
-        if units <= 0:
-            return
-        bucket = self._touch(claim.charge, now_ms)
-        taken = min(units, claim.held)
-        bucket.debt = min(EXACT - 1, bucket.debt + units * weight(claim.charge))
-        bucket.held -= taken
-        claim.held -= taken
-        claim.posted = total
+    def _withdraw(self, lease: Lease, now_ms: int, *, row: bool) -> None:
+        """End a lease that was never granted for all that its request knows."""
+        self._leave(lease)
+        self._holds.release(lease, now_ms)
+        if row:
+            self._close(lease.id, 2 * lease.ttl_ms, now_ms)
+        else:
+            self.done[lease.id] = Done(now_ms + LATE_MS, opened=False)
+        self._dispatch(lease.pool, now_ms)
 
-    def _release(self, claim: Claim, now_ms: int) -> None:
-        self._touch(claim.charge, now_ms).held -= claim.held
-        claim.held = 0
+    def _grant(self, lease: Lease, row: Row, now_ms: int) -> None:
+        self._holds.take(lease, row.charges, row.estimate, now_ms)
+        lease.pool = row.pool
 
     def _settle_late(self, request: Settle, now_ms: int) -> Posted:
         done = self._ended(request.id, now_ms)
@@ -237,7 +259,7 @@ class Buckets:
             return Posted(now_ms, done.opened)
         if done is not None and done.claims and not request.capacity:
             lease = Lease(request.id, done.ttl_ms, now_ms, claims=done.claims)
-            self._post_used(lease, request.actual, now_ms)
+            self._holds.post_used(lease, request.actual, now_ms)
         opened = done is not None or request.certain
         if opened:
             self._close(request.id, LATE_MS if done is None else 2 * done.ttl_ms, now_ms)
@@ -253,48 +275,23 @@ class Buckets:
         lapsed = [lease for lease in self.leases.values() if lease.expires_ms <= now_ms]
         reaped = nsmallest(REAPED_AT_ONCE, lapsed, key=lambda lease: (lease.expires_ms, lease.id))
         for lease in reaped:
-            self._post_requests(lease, now_ms)
-            for claim in lease.claims.values():
-                self._release(claim, now_ms)
-            del self.leases[lease.id]
-            self.done[lease.id] = Done(now_ms + LATE_MS, lease.ttl_ms, lease.claims)
-            self._note(Event("abandoned", lease.id))
+            if lease.id in self.leases:
+                self._lapse(lease, now_ms)
         return len(reaped)
+
+    def _lapse(self, lease: Lease, now_ms: int) -> None:
+        """End a lease that nobody renewed; one that only waited leaves nothing behind."""
+        del self.leases[lease.id]
+        if lease.waits and not lease.opened:
+            self._withdraw(lease, now_ms, row=False)
+            return
+        self._leave(lease)
+        self._holds.post_requests(lease, now_ms)
+        self._holds.release(lease, now_ms)
+        self.done[lease.id] = Done(now_ms + LATE_MS, lease.ttl_ms, lease.claims)
+        self._note(Event("abandoned", lease.id))
+        self._dispatch(lease.pool, now_ms)
 
     def _ended(self, lease_id: str, now_ms: int) -> Done | None:
         done = self.done.get(lease_id)
         return done if done is not None and done.until_ms > now_ms else None
-
-    def _levels(self, row: Row, now_ms: int) -> tuple[Level, ...]:
-        found = []
-        for charge in row.charges:
-            bucket = self._look(charge, now_ms)
-            found.append(Level(charge, bucket.level(charge), bucket.held, bucket.reset_ms(charge, now_ms)))
-        return tuple(found)
-
-    def _look(self, charge: Charge, now_ms: int) -> Bucket:
-        """Return a bucket as it would be now, without touching it."""
-        bucket = copy(self.buckets.get(place_of(charge), Bucket()))
-        bucket.fold(charge, now_ms)
-        return bucket
-
-    def _touch(self, charge: Charge, now_ms: int) -> Bucket:
-        bucket = self.buckets.setdefault(place_of(charge), Bucket())
-        bucket.fold(charge, now_ms)
-        return bucket
-
-
-def place_of(charge: Charge) -> Place:
-    """Return where a charge's bucket is."""
-    return charge.scope, charge.dimension
-
-
-def refusal(row: int, violations: Sequence[Violation]) -> Refusal:
-    """Return why a row did not fit.
-
-    It names the first violated charge: of those that end the walk if any does, and before others one that can never be met.
-    """
-    named = min(violations, key=lambda violation: (not violation.charge.ends_walk, not violation.never))
-    waits = [violation.wait_ms for violation in violations]
-    known = [wait_ms for wait_ms in waits if wait_ms is not None]
-    return Refusal(row, named.charge, max(known) if len(known) == len(waits) else None, named.never)

@@ -10,7 +10,8 @@ import msgspec
 from gateway.admission.client import cell_prefix, ledger_key
 from gateway.admission.connection import Argument, Connection, Reply, pack
 from gateway.policy.admission import Charge, Dimension
-from gateway.policy.leases import Buckets, Claim
+from gateway.policy.claims import Claim
+from gateway.policy.leases import Buckets
 from gateway.policy.limits import Bucket
 
 PREFIX = cell_prefix("tg", "c0")

@@ -9,7 +9,8 @@ from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.policy.admission import Acquire, Charge, Dimension, Estimate, Granted, Progress, Reach, Refused, Row, Settle, Switch
 from gateway.policy.catalogue import Limits, Tier
-from gateway.policy.leases import Buckets, place_of
+from gateway.policy.claims import place_of
+from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS, charges
 from tests.integration.admission.rows import Clock, acquire, progress, settle, switch
 from tests.integration.admission.state import PREFIX, ask, expected, holds_are_conserved, ledger, stored

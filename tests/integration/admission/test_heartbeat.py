@@ -7,7 +7,7 @@ from gateway.admission.connection import Connection
 from gateway.admission.heartbeat import Leases
 from gateway.policy.admission import Estimate
 from gateway.policy.catalogue import Limits
-from gateway.policy.leases import place_of
+from gateway.policy.claims import place_of
 from gateway.policy.limits import MINUTE_MS
 from gateway.tasks import Owned
 from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, row

@@ -7,7 +7,8 @@ from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, led
 from gateway.admission.connection import Connection
 from gateway.policy.admission import Dimension, Estimate, Granted, Posted, Refused, Spent
 from gateway.policy.catalogue import Limits
-from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE, place_of
+from gateway.policy.claims import place_of
+from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE
 from gateway.policy.limits import MINUTE_MS
 from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, progress, row, settle, switch
 from tests.integration.admission.state import PREFIX, ask, ledger, pairs, stored

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.policy.admission import Acquire, Dimension, Estimate, Granted, Progress, Refused, Row, Settle, Switch
-from gateway.policy.leases import Buckets, place_of
+from gateway.policy.claims import place_of
+from gateway.policy.leases import Buckets
 from tests.integration.admission.state import Charges
 from tests.integration.load.witness import PREFIX, Run
 

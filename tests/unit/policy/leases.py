@@ -5,18 +5,17 @@ from gateway.policy.admission import (
     Charge,
     Dimension,
     Estimate,
-    Granted,
     Posted,
     Progress,
     Reach,
-    Refused,
     Row,
     Settle,
-    Spent,
     Switch,
+    Verdict,
 )
 from gateway.policy.catalogue import Limits, Tier
-from gateway.policy.leases import Buckets, Event, place_of
+from gateway.policy.claims import Event, place_of
+from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS, charges, weight
 
 NOW_MS = 20_000 * DAY_MS
@@ -51,10 +50,10 @@ class Store:
         self.buckets = Buckets(self.events.append)
         self.now_ms = NOW_MS
 
-    def acquire(self, lease_id: str, *rows: Row) -> Granted | Refused | Spent:
+    def acquire(self, lease_id: str, *rows: Row) -> Verdict:
         return self.buckets.acquire(Acquire(lease_id, rows, TTL_MS, b""), self.now_ms)
 
-    def switch(self, lease_id: str, *rows: Row, capacity: bool = False) -> Granted | Refused | Spent:
+    def switch(self, lease_id: str, *rows: Row, capacity: bool = False) -> Verdict:
         return self.buckets.switch(Switch(lease_id, capacity, rows, TTL_MS), self.now_ms)
 
     def settle(self, lease_id: str, actual: Estimate | None = None, *, capacity: bool = False, certain: bool = True) -> Posted:

@@ -14,7 +14,7 @@ from gateway.policy.admission import (
     Row,
 )
 from gateway.policy.catalogue import Limits, Tier
-from gateway.policy.leases import place_of
+from gateway.policy.claims import place_of
 from gateway.policy.limits import DAY_MS, MINUTE_MS, weight
 from tests.unit.policy.leases import (
     TTL_MS,

@@ -1,0 +1,102 @@
+"""What leases hold and post in buckets: the arithmetic under `gateway.policy.leases`, which decides when.
+
+Unix milliseconds. Pure.
+"""
+
+from collections.abc import Sequence
+from copy import copy
+
+from gateway.policy.admission import Charge, Estimate, Level, Row, Unit
+from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
+from gateway.policy.limits import EXACT, Bucket, weight
+
+
+class Holds:
+    """The buckets of one store."""
+
+    def __init__(self) -> None:
+        self.buckets: dict[Place, Bucket] = {}
+
+    def violations(self, lease: Lease, row: Row, now_ms: int) -> list[Violation]:
+        """Return the charges without room for what the lease has not taken yet; taking nothing always fits."""
+        found = []
+        for charge in row.charges:
+            claim = lease.claim(charge)
+            cost = row.estimate.of(charge.unit) - claim.held - claim.posted
+            bucket = self._look(charge, now_ms)
+            if cost > 0 and bucket.excess(charge, cost) > 0:
+                found.append(Violation(charge, bucket.wait_ms(charge, cost, now_ms), cost > charge.capacity))
+        return found
+
+    def take(self, lease: Lease, charges: Sequence[Charge], estimate: Estimate, now_ms: int) -> None:
+        """Hold for each charge what was not posted yet, and let go of what is not among them."""
+        for charge in charges:
+            claim = lease.claim(charge)
+            hold = max(0, estimate.of(charge.unit) - claim.posted)
+            self._touch(charge, now_ms).held += hold - claim.held
+            claim.charge, claim.held = charge, hold
+            lease.past.pop(place_of(charge), None)
+            lease.claims[place_of(charge)] = claim
+        self.keep(lease, {place_of(charge) for charge in charges}, now_ms)
+
+    def keep(self, lease: Lease, kept: set[Place], now_ms: int) -> None:
+        """Let go of what a lease holds elsewhere."""
+        for place in lease.claims.keys() - kept:
+            claim = lease.claims.pop(place)
+            self._release(claim, now_ms)
+            if claim.posted:
+                lease.past[place] = claim
+
+    def post_requests(self, lease: Lease, now_ms: int) -> None:
+        """Post the request itself."""
+        for claim in lease.claims.values():
+            if claim.charge.unit is Unit.REQUEST:
+                self._post(claim, claim.held + claim.posted, now_ms)
+
+    def post_used(self, lease: Lease, used: Estimate, now_ms: int) -> None:
+        """Post tokens as reported, and the request itself, which is one however often it is reported."""
+        if used.request:
+            self.post_requests(lease, now_ms)
+        for claim in lease.claims.values():
+            if claim.charge.unit not in (Unit.REQUEST, Unit.SLOT):
+                self._post(claim, used.of(claim.charge.unit), now_ms)
+
+    def _post(self, claim: Claim, total: int, now_ms: int) -> None:
+        """Bring what the claim has posted up to `total`: out of its hold, and beyond it in full."""
+        units = total - claim.posted
+        if units <= 0:
+            return
+        bucket = self._touch(claim.charge, now_ms)
+        taken = min(units, claim.held)
+        bucket.debt = min(EXACT - 1, bucket.debt + units * weight(claim.charge))
+        bucket.held -= taken
+        claim.held -= taken
+        claim.posted = total
+
+    def release(self, lease: Lease, now_ms: int) -> None:
+        """Let go of all that a lease holds; what it posted stays."""
+        for claim in lease.claims.values():
+            self._release(claim, now_ms)
+
+    def _release(self, claim: Claim, now_ms: int) -> None:
+        self._touch(claim.charge, now_ms).held -= claim.held
+        claim.held = 0
+
+    def levels(self, row: Row, now_ms: int) -> tuple[Level, ...]:
+        """Return the buckets of a row as they are now."""
+        found = []
+        for charge in row.charges:
+            bucket = self._look(charge, now_ms)
+            found.append(Level(charge, bucket.level(charge), bucket.held, bucket.reset_ms(charge, now_ms)))
+        return tuple(found)
+
+    def _look(self, charge: Charge, now_ms: int) -> Bucket:
+        """Return a bucket as it would be now, without touching it."""
+        bucket = copy(self.buckets.get(place_of(charge), Bucket()))
+        bucket.fold(charge, now_ms)
+        return bucket
+
+    def _touch(self, charge: Charge, now_ms: int) -> Bucket:
+        bucket = self.buckets.setdefault(place_of(charge), Bucket())
+        bucket.fold(charge, now_ms)
+        return bucket
