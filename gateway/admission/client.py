@@ -12,9 +12,9 @@ from importlib.resources import files
 import structlog
 
 from gateway.admission import codec
-from gateway.admission.codec import RowEncoder, encode_estimate
+from gateway.admission.codec import RowEncoder, encode_estimate, encode_queue, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
-from gateway.policy.admission import Acquire, Posted, Progress, Row, Settle, Switch, Verdict
+from gateway.policy.admission import Acquire, Posted, Progress, Row, Settle, Switch, Turn, Verdict
 
 __all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key"]
 
@@ -43,11 +43,16 @@ def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
     return f"{cell_prefix(prefix, cell)}ledger"
 
 
+BEFORE = ("core", "rows", "queue")
+"""What stands before every script, but for the one that touches neither rows nor queues."""
+
+
 class Script:
     """One script: its text, and the digest by which a store that has seen it knows it."""
 
-    def __init__(self, *parts: str) -> None:
+    def __init__(self, name: str) -> None:
         room = files("gateway.admission")
+        parts = ("core", name) if name == "progress" else (*BEFORE, name)
         self.text = "\n".join((room / f"{part}.lua").read_text("utf-8") for part in parts)
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
@@ -69,11 +74,10 @@ class Admission:
         self._prefix = cell_prefix(prefix, cell)
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
-        self._acquire = Script("core", "rows", "acquire")
-        self._switch = Script("core", "rows", "switch")
-        self._settle = Script("core", "settle")
-        self._progress = Script("core", "progress")
-        self._expire = Script("core", "expire")
+        self._acquire, self._switch, self._settle, self._confirm, self._tick, self._expire = map(
+            Script, ("acquire", "switch", "settle", "confirm", "tick", "expire")
+        )
+        self._progress = Script("progress")
 
     @property
     def refusing(self) -> bool:
@@ -82,12 +86,13 @@ class Admission:
 
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits, under a new lease."""
-        keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, request.opened))
+        keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, request.opened, encode_wait(request.wait)))
         return codec.verdict(await self._run(self._acquire, keys, arguments), request.rows)
 
     async def switch(self, request: Switch) -> Verdict:
         """End the lease's attempt and take the first row that fits, under the same lease."""
-        keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, int(request.capacity)))
+        first = (request.ttl_ms, int(request.capacity), encode_wait(request.wait))
+        keys, arguments = self._choice(request.id, request.rows, first)
         return codec.verdict(await self._run(self._switch, keys, arguments), request.rows)
 
     async def settle(self, request: Settle) -> Posted:
@@ -95,6 +100,14 @@ class Admission:
         arguments = (int(request.capacity), encode_estimate(request.actual), request.closed, int(request.certain))
         now_ms, opened = await self._run(self._settle, self._lease_keys(request.id), arguments)
         return Posted(now_ms, bool(opened))
+
+    async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Verdict:
+        """Take the turn that has come; `rows` are those that were asked about."""
+        return codec.verdict(await self._run(self._confirm, self._lease_keys(lease_id)[:3], ()), rows)
+
+    async def tick(self, waiters: Sequence[str]) -> tuple[Turn, ...]:
+        """Keep waiters alive, and give the turns that time has brought. Return what became of each."""
+        return tuple(map(Turn, await self._run(self._tick, self._always, tuple(waiters))))
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
         """Renew leases and post what they have used. Return the ids of those that live no more."""
@@ -125,7 +138,7 @@ class Admission:
             keys += encoded.keys
             if row.estimate is not estimate:
                 estimate, figures = row.estimate, encode_estimate(row.estimate)
-            found += (encoded.blob, figures)
+            found += (encoded.blob, figures, encode_queue(row))
         return keys, found
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:

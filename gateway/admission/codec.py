@@ -4,7 +4,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.policy.admission import Charge, Estimate, Granted, Kind, Level, Refusal, Refused, Row, Spent, Verdict
+from gateway.policy.admission import (
+    Charge,
+    Estimate,
+    Granted,
+    Kind,
+    Level,
+    Queued,
+    Refusal,
+    Refused,
+    Row,
+    Spent,
+    Verdict,
+    Wait,
+)
 
 MOST_UNITS = 2**31 - 1
 """The most that one figure may say: times a minute's milliseconds it is still exact in the scripts' arithmetic."""
@@ -12,13 +25,13 @@ MOST_UNITS = 2**31 - 1
 KEPT_ROWS = 4096
 """How many rows' charges are kept encoded. They are made with the configuration, so few are ever needed."""
 
-GRANTED, REFUSED = 0, 1
+GRANTED, REFUSED, SPENT, QUEUED = range(4)
 
 encode = msgspec.msgpack.Encoder().encode
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What acquire.lua and switch.lua answer; the layout is told in rows.lua."""
+    """What acquire.lua, switch.lua and confirm.lua answer; the layout is told in rows.lua."""
 
     verdict: int
     now_ms: int
@@ -69,7 +82,7 @@ def _figures(charge: Charge) -> tuple[str | int, ...]:
     # A HELD bucket has no period; 1 keeps the scripts' arithmetic free of a case for it.
     period_ms = 1 if charge.kind is Kind.HELD else charge.period_ms
     shape = (charge.kind.value, charge.unit.value, charge.reach.value, charge.capacity, charge.rate, period_ms)
-    return (charge.dimension.value, *shape, int(charge.ends_walk))
+    return (charge.dimension.value, *shape, int(charge.ends_walk), int(charge.tenant))
 
 
 def encode_estimate(estimate: Estimate) -> bytes:
@@ -84,6 +97,16 @@ def encode_estimate(estimate: Estimate) -> bytes:
     return encode(estimate)
 
 
+def encode_queue(row: Row) -> str:
+    """Return where a row's request would wait: the digit of its precedence and the pool, or nothing."""
+    return f"{row.precedence.value}{row.pool}" if row.pool else ""
+
+
+def encode_wait(wait: Wait | None) -> bytes:
+    """Return how a request may wait as one argument."""
+    return b"" if wait is None else encode((wait.org, wait.worker, wait.patience_ms, wait.max_waiters, wait.max_of_org))
+
+
 def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     """Return a script's answer about these rows."""
     reply = decode_reply(packed)
@@ -93,6 +116,9 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     if reply.verdict == REFUSED:
         levels = _levels(reply.levels, rows[reply.row].charges) if rows else ()
         return Refused(reply.now_ms, _refusals(reply.refusals, rows), levels)
+    if reply.verdict == QUEUED:
+        levels = _levels(reply.levels, rows[-1].charges) if reply.levels else ()
+        return Queued(reply.now_ms, reply.row, _refusals(reply.refusals, rows), levels)
     return Spent(reply.now_ms)
 
 

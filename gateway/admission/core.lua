@@ -7,16 +7,18 @@
 -- The field `life` is two: how many leases reach the scope, and when all that was posted will have leaked (ms). A hash stays while
 -- a lease reaches it, and until it is drained.
 --
--- A row is a list of groups, one for each scope; a group is the list of its dimensions, then eight values a charge, at the offsets
+-- A row is a list of groups, one for each scope; a group is the list of its dimensions, then nine values a charge, at the offsets
 -- below. The charges of a row are numbered through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the
--- row's scopes, units held and units posted by the row's charges, what earlier rows posted: key, dimension, units, ...}, then the row,
--- the grant and the ledger's opening.
+-- row's scopes, units held and units posted by the row's charges, what earlier rows posted: key, dimension, units, ..., the pool of
+-- its deployment or '', the place of the row that its turn brought or -1, 1 where the ledger knows of it}, then the row, the grant,
+-- the ledger's opening, and '' or what it is as a waiter: {pool, precedence, org, worker, rows}, see queue.lua.
 
-local DIM, KIND, UNIT, REACH, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6, 7
-local FIRST, CHARGE = 2, 8
+local DIM, KIND, UNIT, REACH, CAPACITY, RATE, PERIOD, ENDS, OWN = 0, 1, 2, 3, 4, 5, 6, 7, 8
+local FIRST, CHARGE = 2, 9
 local LEAKS, CALENDAR, HELD = 0, 1, 2
 local REQUEST, SLOT = 0, 4
-local REAPED_AT_ONCE, LATE_MS, MOST = 8, 3600000, 9007199254740991
+local OF_REQUEST, OF_DEPLOYMENT = 0, 2
+local LATE_MS, MOST = 3600000, 9007199254740991
 
 local call, max, min, floor, ceil, sub = redis.call, math.max, math.min, math.floor, math.ceil, string.sub
 local encode, decode, to_bytes, from_bytes = cmsgpack.pack, cmsgpack.unpack, struct.pack, struct.unpack
@@ -121,18 +123,27 @@ end
 local function read_lease(id)
   local text = call('GET', PREFIX .. 'lease:' .. id)
   if not text then return nil end
-  local state, packed_row, grant, opened = decode(text)
+  local state, packed_row, grant, opened, waiter = decode(text)
   local row = decode(packed_row)
   return {
     ttl = state[1], used = state[2], keys = state[3], taken = state[4], posted = state[5], past = state[6],
+    pool = state[7], turn = state[8], noted = state[9], waiter = waiter ~= '' and decode(waiter) or nil,
     row = row, packed_row = packed_row, grant = grant, opened = opened, buckets = open_row(row, state[3], 0),
   }
 end
 
-local function write_lease(id, lease)
-  local state = {lease.ttl, lease.used, lease.keys, lease.taken, lease.posted, lease.past}
-  call('SET', PREFIX .. 'lease:' .. id, encode(state, lease.packed_row, lease.grant, lease.opened))
-  call('ZADD', KEYS[1], now + lease.ttl, id)
+-- Whether its request does not know yet that it may go on.
+local function waits(lease)
+  return lease.waiter ~= nil or lease.turn >= 0
+end
+
+local function write_lease(id, lease, ttl_ms)
+  local state = {
+    lease.ttl, lease.used, lease.keys, lease.taken, lease.posted, lease.past, lease.pool, lease.turn, lease.noted,
+  }
+  local waiter = lease.waiter and encode(lease.waiter) or ''
+  call('SET', PREFIX .. 'lease:' .. id, encode(state, lease.packed_row, lease.grant, lease.opened, waiter))
+  call('ZADD', KEYS[1], now + ttl_ms, id)
 end
 
 local function drop_lease(id)
@@ -144,26 +155,8 @@ local function note(kind, id, blob)
   call('XADD', KEYS[2], '*', 'kind', kind, 'id', id, 'blob', blob)
 end
 
--- End lapsed leases, a few at a time: what they had reported was posted then, the request itself is posted now.
-local function reap()
-  local lapsed = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, REAPED_AT_ONCE)
-  for _, id in ipairs(lapsed) do
-    local lease = read_lease(id)
-    if lease then
-      post_all(lease, true, nil)
-      release_all(lease)
-      local posted = encode(lease.ttl, lease.keys, lease.posted, lease.packed_row)
-      call('SET', PREFIX .. 'done:' .. id, 'expired' .. posted, 'PX', LATE_MS)
-      local used = lease.used == '' and {0, 0, 0, 0} or decode(lease.used)
-      note('abandoned', id, encode({lease.opened, 1, used[2], used[3], used[4]}))
-    end
-    drop_lease(id)
-  end
-  return #lapsed
-end
-
 -- Write every scope that was touched, once.
-local function flush()
+local function flush_scopes()
   for key, scope in pairs(scopes) do
     if scope.touched then
       local fields, n = {'HSET', key, 'life', to_bytes('dd', scope.leases, scope.drained)}, 4

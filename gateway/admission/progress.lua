@@ -7,14 +7,14 @@ local lost = {}
 for i = 3, #KEYS do
   local id = sub(KEYS[i], #PREFIX + 7)
   local lease = read_lease(id)
-  if lease then
+  if lease and not waits(lease) then
     local used = decode(ARGV[i - 1])
     lease.used = ARGV[i - 1]
     post_all(lease, used[REQUEST + 1] > 0, used)
-    write_lease(id, lease)
-  else
+    write_lease(id, lease, lease.ttl)
+  elseif not lease then
     lost[#lost + 1] = i - 3
   end
 end
-flush()
+flush_scopes()
 return lost

@@ -1,13 +1,29 @@
--- Candidate rows, for the scripts that choose one. Stands between core.lua and the script.
+-- Candidate rows, tested and committed. Stands behind core.lua.
 --
--- KEYS from the fifth on are the rows' scopes, row after row. ARGV from the fourth on is a pair for each row: its charges as core.lua
--- tells, and its estimate, indexed by unit; both are msgpack. `prior` is what the lease has in buckets by key and dimension.
+-- Of the scripts that are asked about rows, KEYS from the fifth on are the rows' scopes, row after row, and ARGV from the fifth on
+-- are three for each row: its charges as core.lua tells, its estimate, indexed by unit (both msgpack), and '' or the digit of its
+-- precedence before the name of its pool. `prior` is what the lease has in buckets, by key and dimension.
 --
--- The reply is msgpack: {0 granted, 1 refused or 2 spent, now, row, levels, refusals}. A level is three numbers for each charge of
--- the granted row, or of the last one tested: level, held, reset in ms. A refusal is four: row, charge, wait in ms or -1, never or 0.
+-- The reply is msgpack: {0 granted, 1 refused, 2 spent or 3 queued, now, row or how many are ahead, levels, refusals}. A level is
+-- three numbers for each charge of the granted row, or of the last one tested: level, held, reset in ms. A refusal is four: row,
+-- charge, wait in ms or -1, never or 0.
 
-local GRANTED, REFUSED, SPENT = 0, 1, 2
-local FIRST_KEY, FIRST_ROW = 4, 4
+local GRANTED, REFUSED, SPENT, QUEUED = 0, 1, 2, 3
+local FIRST_KEY, FIRST_ROW = 4, 5
+
+local function rows_asked()
+  local rows, base = {}, FIRST_KEY
+  for arg = FIRST_ROW, #ARGV, 3 do
+    local row, keys, queue = decode(ARGV[arg]), {}, ARGV[arg + 2]
+    for g = 1, #row do keys[g] = KEYS[base + g] end
+    base = base + #row
+    rows[#rows + 1] = {
+      row = row, packed = ARGV[arg], estimate = decode(ARGV[arg + 1]), figures = ARGV[arg + 1], keys = keys,
+      pool = sub(queue, 2), precedence = tonumber(sub(queue, 1, 1)) or 1,
+    }
+  end
+  return rows
+end
 
 -- When a leaking or calendar bucket will have shed `weighed`.
 local function shed_ms(bucket, group, c, weighed)
@@ -20,14 +36,16 @@ local function claim_in(prior, key, dim)
   return prior and prior[key] and prior[key][dim]
 end
 
--- The refusal of a row, if it does not fit, and whether no other row may be tried. Taking nothing always fits.
-local function refusal_of(index, row, buckets, base, estimate, prior)
-  local n, named, rank, never, wait, ends = 0, nil, 4, 0, 0, false
+-- The refusal of a row, if it does not fit, whether no other row may be tried, and whether time alone can make it fit. Taking nothing
+-- always fits.
+local function refusal_of(index, asked, buckets, prior)
+  local n, named, rank, never, wait, ends, waitable = 0, nil, 4, 0, 0, false, true
+  local row, estimate = asked.row, asked.estimate
   for g = 1, #row do
     local group = row[g]
     for c = FIRST, #group, CHARGE do
       n = n + 1
-      local cost, claim = estimate[group[c + UNIT] + 1], claim_in(prior, KEYS[base + g], group[c])
+      local cost, claim = estimate[group[c + UNIT] + 1], claim_in(prior, asked.keys[g], group[c])
       if claim then cost = cost - claim.taken - claim.posted end
       if cost > 0 then
         local bucket, kind = buckets[n], group[c + KIND]
@@ -39,11 +57,24 @@ local function refusal_of(index, row, buckets, base, estimate, prior)
           local its_rank = (group[c + ENDS] == 1 and 0 or 2) + (too_large and 0 or 1)
           if its_rank < rank then named, rank, never = n - 1, its_rank, too_large and 1 or 0 end
           ends = ends or group[c + ENDS] == 1
+          waitable = waitable and not too_large and group[c + OWN] == 0
         end
       end
     end
   end
-  return named and {index, named, wait, never}, ends
+  return named and {index, named, wait, never}, ends, waitable
+end
+
+-- The refusal of a row whose turn it is not: it names the deployment's slot.
+local function out_of_turn(index, row)
+  local n, slot = 0, 0
+  for g = 1, #row do
+    for c = FIRST, #row[g], CHARGE do
+      if row[g][c + UNIT] == SLOT and row[g][c + REACH] == OF_DEPLOYMENT then slot = n end
+      n = n + 1
+    end
+  end
+  return {index, slot, -1, 0}
 end
 
 local function levels_of(row, buckets)
@@ -64,13 +95,13 @@ local function levels_of(row, buckets)
 end
 
 -- Hold for each charge what was not posted yet. Returns the lease that it makes; `prior` claims that it takes over are used up.
-local function commit(row, buckets, base, estimate, prior)
-  local keys, taken, posted, n = {}, {}, {}, 0
+local function commit(asked, buckets, prior)
+  local row, taken, posted, n = asked.row, {}, {}, 0
   for g = 1, #row do
-    local group, key = row[g], KEYS[base + g]
+    local group, key = row[g], asked.keys[g]
     for c = FIRST, #group, CHARGE do
       n = n + 1
-      local units, was, claim = estimate[group[c + UNIT] + 1], 0, claim_in(prior, key, group[c])
+      local units, was, claim = asked.estimate[group[c + UNIT] + 1], 0, claim_in(prior, key, group[c])
       posted[n] = 0
       if claim then
         was, posted[n] = claim.taken, claim.posted
@@ -80,27 +111,74 @@ local function commit(row, buckets, base, estimate, prior)
       hold(buckets[n], units - was)
       taken[n] = units
     end
-    keys[g] = key
   end
-  return {keys = keys, taken = taken, posted = posted, row = row}
+  return {
+    keys = asked.keys, taken = taken, posted = posted, row = row, packed_row = asked.packed, buckets = buckets, past = {},
+    pool = asked.pool, turn = -1,
+  }
 end
 
--- Test the rows in order and commit the first that fits. Returns the reply and, where one fitted, the lease that it makes.
-local function choose(prior)
-  local refusals, levels, index, tested, base = {}, {}, 0, 0, FIRST_KEY
-  for arg = FIRST_ROW, #ARGV, 2 do
-    local row, estimate = decode(ARGV[arg]), decode(ARGV[arg + 1])
-    local buckets = open_row(row, KEYS, base)
-    local refusal, ends = refusal_of(index, row, buckets, base, estimate, prior)
-    if not refusal then
-      local lease = commit(row, buckets, base, estimate, prior)
-      lease.packed_row = ARGV[arg]
-      return encode({GRANTED, now, index, levels_of(row, buckets), refusals}), lease
+-- A row with nothing but what the caller itself is charged.
+local function own_part(asked)
+  local row, keys = {}, {}
+  for g = 1, #asked.row do
+    local group, kept = asked.row[g], {{}}
+    for c = FIRST, #group, CHARGE do
+      if group[c + OWN] == 1 then
+        kept[1][#kept[1] + 1] = group[c]
+        for offset = 0, CHARGE - 1 do kept[#kept + 1] = group[c + offset] end
+      end
     end
-    for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end
-    levels, tested = levels_of(row, buckets), index
-    if ends then break end
-    index, base = index + 1, base + #row
+    if #kept > 1 then row[#row + 1], keys[#keys + 1] = kept, asked.keys[g] end
   end
-  return encode({REFUSED, now, tested, levels, refusals})
+  return {row = row, packed = encode(row), estimate = asked.estimate, keys = keys, pool = ''}
+end
+
+-- What a lease has: by the row that it leaves, and by rows before that; and the order of both.
+local function claims_of(lease)
+  local prior, order, n = {}, {}, 0
+  local function has(key, dim, claim)
+    prior[key] = prior[key] or {}
+    prior[key][dim] = claim
+    order[#order + 1] = {key, dim}
+  end
+  for g, group in ipairs(lease.row) do
+    for c = FIRST, #group, CHARGE do
+      n = n + 1
+      has(lease.keys[g], group[c], {
+        taken = lease.taken[n], posted = lease.posted[n], group = group, c = c, bucket = lease.buckets[n],
+      })
+    end
+  end
+  for i = 1, #lease.past, 3 do has(lease.past[i], lease.past[i + 1], {taken = 0, posted = lease.past[i + 2]}) end
+  return prior, order
+end
+
+-- Put `new` in the place of `old`, whose remaining claims are let go of; `keeps` says that what the whole request holds goes on. What
+-- was posted is never forgotten.
+local function replace_lease(old, new, prior, order, keeps)
+  local function keep(key, claim)
+    if new.keys[#new.keys] ~= key then
+      new.keys[#new.keys + 1], new.row[#new.row + 1] = key, {{}}
+    end
+    local group = new.row[#new.row]
+    group[1][#group[1] + 1] = claim.group[claim.c]
+    for offset = 0, CHARGE - 1 do group[#group + 1] = claim.group[claim.c + offset] end
+    new.taken[#new.taken + 1], new.posted[#new.posted + 1] = claim.taken, claim.posted
+  end
+  for _, place in ipairs(order) do
+    local key, dim = place[1], place[2]
+    local claim = prior[key][dim]
+    if claim and claim.group and keeps and claim.group[claim.c + REACH] == OF_REQUEST then
+      keep(key, claim)
+    elseif claim then
+      if claim.bucket then hold(claim.bucket, -claim.taken) end
+      if claim.posted > 0 then
+        for _, value in ipairs({key, dim, claim.posted}) do new.past[#new.past + 1] = value end
+      end
+    end
+  end
+  for _, key in ipairs(new.keys) do scopes[key].leases = scopes[key].leases + 1 end
+  for _, key in ipairs(old.keys) do leave(scopes[key]) end
+  new.ttl, new.used, new.grant, new.opened, new.noted = old.ttl, old.used, old.grant, old.opened, old.noted
 end

@@ -1,13 +1,20 @@
 -- End a lease and post what was used. After an expiry only the difference is posted, after a settlement nothing is written.
 --
 -- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (msgpack, indexed by
--- unit), the ledger's closing, 1 where the lease is known to have been granted. The reply is two integers: now, and 1 where there is a
--- lease that this call or one before it ended. The tombstone is 'settled', then that second integer.
+-- unit), the ledger's closing, 1 where there is to be a row. The reply is two integers: now, and 1 where there is a lease that this
+-- call or one before it ended. The tombstone is 'settled', then that second integer.
 
 local id = sub(KEYS[3], #PREFIX + 7)
 local spends = ARGV[2] ~= '1'
 local lease, keep_ms, opened = read_lease(id), LATE_MS, ARGV[5] == '1' and 1 or 0
+if lease and waits(lease) and lease.noted == 0 then
+  drop_lease(id)
+  withdraw(id, lease, opened == 1 and ARGV[4] or nil)
+  flush()
+  return {now, opened}
+end
 if lease then
+  leave_queue(id, lease)
   if spends then post_all(lease, true, decode(ARGV[3])) end
   release_all(lease)
   drop_lease(id)
@@ -26,5 +33,6 @@ else
 end
 call('SET', KEYS[4], 'settled' .. opened, 'PX', keep_ms)
 if opened == 1 then note('close', id, ARGV[4]) end
+if lease then dispatch(lease.pool) end
 flush()
 return {now, opened}

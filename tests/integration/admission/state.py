@@ -115,3 +115,40 @@ def holds_are_conserved(reference: Buckets) -> bool:
         place = (claim.charge.scope, claim.charge.dimension)
         sums[place] = sums.get(place, 0) + claim.held
     return all(bucket.held == sums.get(place, 0) for place, bucket in reference.buckets.items())
+
+
+Lanes = dict[str, dict[str, tuple[int, list[str]]]]
+"""By pool and precedence, then by org: its tag and its waiters in their order."""
+
+
+async def queued(connection: Connection) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
+    """Return who waits where, and each pool's own figures: how many by precedence, tags served, streak, every, turned."""
+    lanes: Lanes = {}
+    figures: dict[str, tuple[int, ...]] = {}
+    for key in sorted(await ask(connection, "KEYS", PREFIX + "q:*")):
+        pool, _, lane = name(key, "q:").partition(":")
+        if not lane:
+            fields = dict(pairs(await ask(connection, "HGETALL", key)))
+            found = tuple(
+                int(fields[each]) for each in (b"n0", b"n1", b"n3", b"v0", b"v1", b"v3", b"streak", b"every", b"turned")
+            )
+            figures[pool] = found
+        elif ":" not in lane:
+            tags = await ask(connection, "ZRANGE", key, 0, -1, "WITHSCORES")
+            for org, tag in pairs(tags):
+                waiters = await ask(connection, "ZRANGE", key + b":" + org, 0, -1)
+                lanes.setdefault(f"{pool}:{lane}", {})[org.decode()] = (int(tag), [each.decode() for each in waiters])
+    return lanes, {pool: found for pool, found in figures.items() if any(found)}
+
+
+def expected_queues(reference: Buckets) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
+    """Return the reference's queues in the same terms."""
+    lanes: Lanes = {}
+    figures: dict[str, tuple[int, ...]] = {}
+    for each, pool in reference.pools.items():
+        for precedence, lane in pool.lanes.items():
+            for org, waiters in lane.orgs.items():
+                lanes.setdefault(f"{each}:{precedence.value}", {})[org] = (lane.tags[org], waiters)
+        counts, tags = (len(lane) for lane in pool.lanes.values()), (lane.served for lane in pool.lanes.values())
+        figures[each] = (*counts, *tags, pool.streak, pool.every_ms, pool.turned_ms)
+    return lanes, {pool: found for pool, found in figures.items() if any(found)}

@@ -19,13 +19,7 @@ from gateway.policy.catalogue import Tier
 from gateway.policy.limits import Bucket
 
 PREFIX = cell_prefix("tg", "c0").encode()
-SCRIPTS = {
-    "acquire": Script("core", "rows", "acquire"),
-    "switch": Script("core", "rows", "switch"),
-    "settle": Script("core", "settle"),
-    "progress": Script("core", "progress"),
-    "expire": Script("core", "expire"),
-}
+SCRIPTS = {name: Script(name) for name in ("acquire", "switch", "settle", "progress", "expire")}
 BY_TEXT = {word: name for name, script in SCRIPTS.items() for word in (script.digest.encode(), script.text.encode())}
 
 LINE = re.compile(rb"^\d+\.\d+ \[\d+ (?P<who>[^\]]*)\] (?P<words>.*)$", re.DOTALL)
@@ -62,7 +56,7 @@ class Run(msgspec.Struct, frozen=True):
     def rows(self) -> tuple[Row, ...]:
         """Return the candidate rows that it was asked about."""
         scopes, found = iter(self.keys[4:]), []
-        for blob, figures in zip(self.arguments[3::2], self.arguments[4::2], strict=True):
+        for blob, figures in zip(self.arguments[4::3], self.arguments[5::3], strict=True):
             groups = msgspec.msgpack.decode(blob)
             charges = tuple(charge for _, *charges in groups for charge in charges_of(next(scopes), charges))
             found.append(Row("", "", Tier.DEFAULT, charges, msgspec.msgpack.decode(figures, type=Estimate)))
@@ -80,15 +74,15 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def charges_of(scope: bytes, group: list[str | int]) -> Iterator[Charge]:
-    """Return a scope's charges, as `gateway.admission.codec` lays them out: eight values each."""
+    """Return a scope's charges, as `gateway.admission.codec` lays them out: nine values each."""
     name = scope.removeprefix(PREFIX).decode()
-    for at in range(0, len(group), 8):
-        dimension, *figures = group[at : at + 8]
-        kind, unit, reach, capacity, rate, period_ms, ends_walk = (int(figure) for figure in figures)
+    for at in range(0, len(group), 9):
+        dimension, *figures = group[at : at + 9]
+        kind, unit, reach, capacity, rate, period_ms, ends_walk, tenant = (int(figure) for figure in figures)
         yield Charge(
             *(name, Dimension(str(dimension)), Kind(kind), Unit(unit), Reach(reach), capacity, rate, period_ms),
             limit=capacity,
-            tenant=False,
+            tenant=bool(tenant),
             ends_walk=bool(ends_walk),
         )
 

@@ -25,8 +25,8 @@ def test_charges_are_grouped_by_scope() -> None:
     encoded = RowEncoder(PREFIX).encode(KEY + ONE)
     assert encoded.keys == ("tg:v1:{c0}:k:ci", "tg:v1:{c0}:d:a/one")
     assert msgspec.msgpack.decode(encoded.blob) == [
-        [["rpm", "conc"], "rpm", 0, 0, 0, 60, 60, 60_000, 1, "conc", 2, 4, 0, 2, 0, 1, 1],
-        [["rpd"], "rpd", 1, 0, 2, 9, 0, 86_400_000, 0],
+        [["rpm", "conc"], "rpm", 0, 0, 0, 60, 60, 60_000, 1, 1, "conc", 2, 4, 0, 2, 0, 1, 1, 1],
+        [["rpd"], "rpd", 1, 0, 2, 9, 0, 86_400_000, 0, 0],
     ]
 
 
