@@ -21,6 +21,7 @@ from gateway.admission.client import Admission, ledger_key
 from gateway.admission.connection import Connection
 from gateway.admission.endpoint import open_client, parse_endpoint
 from gateway.admission.heartbeat import Leases
+from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
 from gateway.config import Config, compile_catalogue
 from gateway.pipeline import Corridor
@@ -89,6 +90,7 @@ class Gateway:
         self._admission = admission = Admission(self._connection, prefix=config.redis.prefix, cell=CELL)
         self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
+        self._turns = Turns(admission, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None
@@ -100,7 +102,7 @@ class Gateway:
         self._corridor = Corridor(
             snapshot_of(catalogue, self._transports, config.leases.ttl_s),
             self._authenticate,
-            Store(admission, self._leases),
+            Store(admission, self._leases, self._turns),
             Bookkeeper(admission, self._observer, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
@@ -114,6 +116,7 @@ class Gateway:
         await self._writer.migrate()
         await self._connection.open()
         self._leases.start()
+        self._turns.start(self._tasks)
         self._sweep.start()
         self._consuming = self._tasks.spawn(self._ledger.run(), name="ledger")
         self.ready = True
@@ -148,6 +151,7 @@ class Gateway:
         self._sweep.stop()
         await self._corridor.tasks.drain(SETTLE_S)
         await self._leases.stop()
+        await self._turns.stop()
         if self._consuming is not None:
             self._consuming.cancel()
             await asyncio.wait([self._consuming])

@@ -14,7 +14,7 @@ import msgspec
 from gateway.policy.admission import Estimate, Posted, Settle
 from gateway.policy.catalogue import Timeouts
 from gateway.policy.pricing import Tariff
-from gateway.policy.record import Closed, Opened, Record
+from gateway.policy.record import Closed, Opened, Outcome, Record
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
 from gateway.upstream.attempt import Committed, Flowing, Holder
@@ -33,6 +33,8 @@ class Hold(Enum):
     NONE = "none"
     UNCERTAIN = "uncertain"
     """The store was asked and has not answered: the lease may be there."""
+    WAITING = "waiting"
+    """The store lets the request wait: a client that leaves has a row, one whose time is up has none."""
     GRANTED = "granted"
 
 
@@ -134,10 +136,12 @@ class Reservation:
         record = self.record
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
         record.cost_nano_usd = self._cost_nano_usd(record.usage)
-        usage, certain = record.usage, self.hold is Hold.GRANTED
+        left_queue = self.hold is Hold.WAITING and record.outcome is Outcome.CANCELLED
+        usage, certain = record.usage, left_queue or self.hold is Hold.GRANTED
         settlement = Settle(
             id=record.request_id,
-            capacity=self.capacity or not certain,  # what was never dispatched spends nothing, even where it was granted
+            # What was never dispatched spends nothing, even where it was granted.
+            capacity=self.capacity or self.hold is not Hold.GRANTED,
             actual=Estimate(1, usage.input, usage.output, usage.total),
             closed=encode(closed(record, opened)),
             certain=certain,

@@ -11,16 +11,18 @@ import msgspec
 
 from gateway.admission.client import Admission
 from gateway.admission.heartbeat import Leases
+from gateway.admission.turns import Turns
 from gateway.errors import GatewayError, LimiterUnavailable
 from gateway.exchange import Exchange, Hold, Reservation
 from gateway.faults import EndClass, Failed, Fault
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire, Granted, Refusal, Row, Spent, Switch, Verdict
+from gateway.policy.admission import Acquire, Granted, Queued, Refusal, Refused, Row, Switch, Verdict, Wait
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
+from gateway.policy.patience import Asker
 from gateway.policy.record import Attempt
-from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining
+from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining, waiting
 from gateway.providers.protocol import Dialect, Edits
 from gateway.upstream.attempt import Committed, Dispatch, attempt
 from gateway.upstream.transport import Transport
@@ -44,10 +46,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store(msgspec.Struct, frozen=True):
-    """The admission store, and the leases that this worker keeps alive in it."""
+    """The admission store, the leases that this worker keeps alive in it, and the turns that it waits for."""
 
     admission: Admission
     leases: Leases
+    turns: Turns
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,10 +107,14 @@ class Walk:
         reservation = job.reservation
         self._offered = remaining(job.plan, ())
         reservation.hold = Hold.UNCERTAIN
+        wait = self._wait()
         verdict = await self._store.admission.acquire(
-            Acquire(reservation.record.request_id, self._rows(), job.snapshot.lease_ttl_ms, job.opened)
+            Acquire(reservation.record.request_id, self._rows(), job.snapshot.lease_ttl_ms, job.opened, wait)
         )
         reservation.record.admitted_unix_ms = verdict.now_ms
+        if wait is not None and isinstance(verdict, Queued):
+            reservation.hold = Hold.WAITING
+            verdict = await self._turn(verdict, wait)
         reservation.hold = Hold.GRANTED if isinstance(verdict, Granted) else Hold.NONE
         if reservation.hold is Hold.GRANTED:
             self._store.leases.add(reservation.record.request_id, reservation.so_far)
@@ -125,15 +132,51 @@ class Walk:
         self._offered = remaining(job.plan, self._ends)
         if not self._offered:
             raise verdicts.exhausted(failed, candidate.target.tier, self._hints_ms)
-        switch = Switch(reservation.record.request_id, reservation.capacity, self._rows(), job.snapshot.lease_ttl_ms)
-        return await self._store.admission.switch(switch)
+        wait = self._wait()
+        switch = Switch(reservation.record.request_id, reservation.capacity, self._rows(), job.snapshot.lease_ttl_ms, wait)
+        verdict = await self._store.admission.switch(switch)
+        return verdict if wait is None or not isinstance(verdict, Queued) else await self._turn(verdict, wait)
+
+    def _wait(self) -> Wait | None:
+        """Return how the request may wait for what it is offered."""
+        job, turns = self._job, self._store.turns
+        asker = Asker(job.reservation.record.org or "", turns.worker, job.due.commit_s - job.now_s())
+        return None if turns.full else waiting(job.plan, self._offered, asker)
+
+    async def _turn(self, queued: Queued, wait: Wait) -> Verdict:
+        """Return what the store says when the turn has come. Raises the refusal when it has not come in time."""
+        job, record = self._job, self._job.reservation.record
+        began_s = job.now_s()
+        record.rate_headers = verdicts.rate_headers(queued.levels)
+        job.watch.arm((Cut.QUEUE, began_s + wait.patience_ms / 1000))
+        last = job.plan.candidates[-1].stage
+        passed_by = [each for each in queued.refusals if job.plan.candidates[self._offered[each.row]].stage != last]
+        try:
+            verdict: Verdict = queued
+            while isinstance(verdict, Queued):
+                await self._store.turns.come(record.request_id)
+                verdict = await self._store.admission.confirm(record.request_id, self._rows())
+        except CancelledError:
+            if job.watch.cut is not Cut.QUEUE:
+                raise
+            job.watch.resume()
+            for refusal in queued.refusals:
+                self._note_refusal(refusal)
+            raise self._refused(queued.refusals) from None
+        finally:
+            record.queued_ms += round((job.now_s() - began_s) * 1000)
+        record.admitted_unix_ms = verdict.now_ms
+        job.watch.arm((Cut.DEADLINE, job.due.commit_s))
+        for refusal in passed_by:
+            self._note_refusal(refusal)
+        return verdict
 
     def _rows(self) -> tuple[Row, ...]:
         return tuple(self._job.plan.candidates[place].row for place in self._offered)
 
     def _granted(self, verdict: Verdict) -> Candidate:
         """Return the candidate that was granted. Raises what the refusals amount to when none was."""
-        if isinstance(verdict, Spent):
+        if not isinstance(verdict, Granted | Refused):
             # The store has lost the lease, or has given it up as lapsed: it cannot say any more what is free.
             raise LimiterUnavailable("The gateway lost track of this request's limits", retry_after_ms=LOST_WAIT_MS)
         record = self._job.reservation.record

@@ -17,6 +17,7 @@ class Cut(StrEnum):
 
     DEPARTED = "departed"
     DEADLINE = "deadline"
+    QUEUE = "queue"
     FIRST_CONTENT = "first_content"
     IDLE = "idle"
     TOTAL = "total"

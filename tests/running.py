@@ -42,6 +42,12 @@ class Running:
         while len(self.gateway._corridor.tasks):
             await asyncio.sleep(0.005)
 
+    async def waiting(self, count: int) -> None:
+        """Wait until so many requests wait for a model."""
+        async with asyncio.timeout(5.0):
+            while len(self.gateway._turns) != count:
+                await asyncio.sleep(0.002)
+
     async def rows(self) -> list[Any]:
         """Return the ledger's rows, newest first, once all is written."""
         await self.settled()
@@ -84,13 +90,13 @@ def config(upstreams: Mapping[str, str], models: Mapping[str, Any], **sections: 
 
 
 @asynccontextmanager
-async def running(settings: Mapping[str, Any], valkey: Valkey, directory: Path) -> AsyncIterator[Running]:
+async def running(settings: Mapping[str, Any], valkey: Valkey, directory: Path, worker: str = "w0") -> AsyncIterator[Running]:
     """Run a gateway of this configuration until the block ends."""
     database = f"sqlite:///{directory / 'ledger.db'}"
     path = directory / "gateway.yaml"
     path.write_bytes(msgspec.json.encode({**settings, "state_dir": str(directory), "database": {"url": database}}))
     loaded = load(path, {})
-    place = Place(worker="w0", redis_url=valkey.url, state_dir=directory, pepper=b"test-pepper")
+    place = Place(worker=worker, redis_url=valkey.url, state_dir=directory, pepper=b"test-pepper")
     with logging_as_it_was():
         gateway = Gateway(loaded.config, place)
         listener = socket.create_server(("127.0.0.1", 0))

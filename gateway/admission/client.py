@@ -16,7 +16,7 @@ from gateway.admission.codec import RowEncoder, encode_estimate, encode_queue, e
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.policy.admission import Acquire, Posted, Progress, Row, Settle, Switch, Turn, Verdict
 
-__all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key"]
+__all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "turn_channel"]
 
 FORMAT = "v1"
 """The version of all that the scripts keep; two releases that differ in it never meet in one key."""
@@ -36,6 +36,11 @@ log = structlog.get_logger(__name__)
 def cell_prefix(prefix: str, cell: str) -> str:
     """Return what every key of a cell begins with; the braces keep a cell in one slot of a cluster."""
     return f"{prefix}:{FORMAT}:{{{cell}}}:"
+
+
+def turn_channel(prefix: str, worker: str) -> str:
+    """Return where a worker hears of its waiters' turns; `prefix` is a cell's."""
+    return f"{prefix}turn:{worker}"
 
 
 def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
@@ -71,13 +76,11 @@ class Admission:
         self._connection = connection
         self._clock = clock
         self._refused_s = self._logged_s = -math.inf
-        self._prefix = cell_prefix(prefix, cell)
+        self.prefix = self._prefix = cell_prefix(prefix, cell)
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
-        self._acquire, self._switch, self._settle, self._confirm, self._tick, self._expire = map(
-            Script, ("acquire", "switch", "settle", "confirm", "tick", "expire")
-        )
-        self._progress = Script("progress")
+        names = ("acquire", "switch", "confirm", "settle", "tick", "progress")
+        self._acquire, self._switch, self._confirm, self._settle, self._tick, self._progress = map(Script, names)
 
     @property
     def refusing(self) -> bool:
@@ -106,7 +109,10 @@ class Admission:
         return codec.verdict(await self._run(self._confirm, self._lease_keys(lease_id)[:3], ()), rows)
 
     async def tick(self, waiters: Sequence[str]) -> tuple[Turn, ...]:
-        """Keep waiters alive, and give the turns that time has brought. Return what became of each."""
+        """End some leases that nobody renewed, keep waiters alive and give the turns that time has brought.
+
+        Return what became of each waiter.
+        """
         return tuple(map(Turn, await self._run(self._tick, self._always, tuple(waiters))))
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
@@ -118,11 +124,6 @@ class Admission:
             arguments = tuple(encode_estimate(report.so_far) for report in chunk)
             lost += (chunk[at].id for at in await self._run(self._progress, keys, arguments))
         return tuple(lost)
-
-    async def expire(self) -> int:
-        """End leases that nobody renewed, a few at a time. Return how many there were."""
-        ended: int = await self._run(self._expire, self._always, ())
-        return ended
 
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
         return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")

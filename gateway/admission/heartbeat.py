@@ -1,11 +1,9 @@
 """The leases of one worker, kept alive: what each has used so far goes to the store at every heartbeat, idle or not.
 
-It also ends, a few at a time, the leases of workers that went away. A store that does not answer is asked again at the next beat:
-a lease outlives several. Seconds.
+A store that does not answer is asked again at the next beat: a lease outlives several. Seconds.
 """
 
 import asyncio
-import secrets
 from collections.abc import Callable
 
 from gateway.admission.client import Admission
@@ -13,20 +11,16 @@ from gateway.admission.connection import AdmissionUnavailable
 from gateway.policy.admission import Estimate, Progress
 from gateway.tasks import Owned
 
-TICK_S = 0.4
-TICK_SPREAD_MS = 200
-"""A tick comes every 400 to 600 ms, at random, so that workers do not all ask at once."""
-
 
 class Leases:
-    """The registry of live leases, and the two loops that serve it between `start` and `stop`."""
+    """The registry of live leases, and the loop that serves it between `start` and `stop`."""
 
     def __init__(self, admission: Admission, owned: Owned, *, heartbeat_s: float) -> None:
         self._admission = admission
         self._owned = owned
         self._heartbeat_s = heartbeat_s
         self._sources: dict[str, Callable[[], Estimate]] = {}
-        self._loops: list[asyncio.Task[None]] = []
+        self._loop: asyncio.Task[None] | None = None
         self.missed_beats = 0
         """Calls that the store did not answer."""
         self.lost_leases = 0
@@ -44,18 +38,14 @@ class Leases:
         self._sources.pop(lease_id, None)
 
     def start(self) -> None:
-        """Begin to beat and to tick."""
-        self._loops = [
-            self._owned.spawn(self._beats(), name="admission-heartbeat"),
-            self._owned.spawn(self._ticks(), name="admission-tick"),
-        ]
+        """Begin to beat."""
+        self._loop = self._owned.spawn(self._beats(), name="admission-heartbeat")
 
     async def stop(self) -> None:
-        """End both loops."""
-        for loop in self._loops:
-            loop.cancel()
-        if self._loops:
-            await asyncio.wait(self._loops)
+        """End the loop."""
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.wait([self._loop])
 
     async def beat(self) -> None:
         """Report every lease once."""
@@ -67,19 +57,7 @@ class Leases:
             return
         self.lost_leases += sum(lease_id in self._sources for lease_id in lost)
 
-    async def tick(self) -> None:
-        """End some leases that nobody renewed."""
-        try:
-            await self._admission.expire()
-        except AdmissionUnavailable:
-            self.missed_beats += 1
-
     async def _beats(self) -> None:
         while True:
             await asyncio.sleep(self._heartbeat_s)
             await self.beat()
-
-    async def _ticks(self) -> None:
-        while True:
-            await asyncio.sleep(TICK_S + secrets.randbelow(TICK_SPREAD_MS) / 1000)
-            await self.tick()

@@ -28,7 +28,10 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
         names=models | {alias: model for model in models.values() for alias in model.aliases},
         orgs={name: _org(name, org) for name, org in config.orgs.items()},
         keys={_known_by(key, pepper): _key(config, key) for key in config.keys},
-        tiers={tier: catalogue.TierTerms(price=float(terms.price), headroom=terms.headroom) for tier, terms in priced.items()},
+        tiers={
+            tier: catalogue.TierTerms(price=float(terms.price), headroom=terms.headroom, queue_s=terms.queue_s)
+            for tier, terms in priced.items()
+        },
         fallback=catalogue.Fallback(
             on=frozenset(config.fallback.on), max_models=config.fallback.max_models, max_attempts=config.fallback.max_attempts
         ),
@@ -83,6 +86,7 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
         fallbacks=model.fallbacks,
         timeouts=catalogue.Timeouts(**{name: getattr(timeouts, name) for name in catalogue.Timeouts.__struct_fields__}),
         limits=_capacity(model.limits),
+        queue=catalogue.Queue(max_waiters=model.queue.max_waiters, per_org=model.queue.per_org),
         capabilities=catalogue.Capabilities(**{name: getattr(can, name) for name in catalogue.Capabilities.__struct_fields__}),
     )
 

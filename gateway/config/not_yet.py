@@ -59,8 +59,6 @@ NOT_YET = (
     Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),
     Feature("text offsets as vLLM counts them", ("providers.*.quirks.text_offset",), _only("openai")),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
-    Feature("the queue", ("tiers.*.queue",), _off),
-    Feature("the queue of a model", ("models.*.queue",)),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
     Feature("what a deployment costs the operator", ("models.*.deployments.*.cost",)),

@@ -32,6 +32,9 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     for where, choice in _over_limits(parsed):
         if choice is True:
             yield parsed.problem(where, "true sets no bounds: write them, such as {rpm: 600, concurrency: 32}")
+    over_limit = parsed.config.tiers.over_limit
+    if over_limit is not None and over_limit.queue_s:
+        yield parsed.problem(("tiers", "over-limit", "queue"), "must be 0s: service over the limit never waits")
     if not parsed.names("models"):
         yield parsed.problem(("models",), "at least one model is needed")
 

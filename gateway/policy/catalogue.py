@@ -144,6 +144,13 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     ignore_eos: bool = False
 
 
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """The bounds of a model's queue: waiters in all, None for a multiple of its slots, and an org's share of them."""
+
+    max_waiters: int | None = None
+    per_org: float = 0.5
+
+
 class Model(msgspec.Struct, frozen=True, kw_only=True):
     """A public model: what clients name, and the deployments that serve it."""
 
@@ -159,6 +166,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     timeouts: Timeouts = Timeouts()
     limits: Limits = NO_LIMITS
     capabilities: Capabilities = Capabilities()
+    queue: Queue = Queue()
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,10 +218,14 @@ class Org(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TierTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tier costs and which share of a deployment it may fill. `headroom` 1.0 is all of it."""
+    """What a tier costs, which share of a deployment it may fill and how long it waits.
+
+    `headroom` 1.0 is all of it, `queue_s` 0 is not at all.
+    """
 
     price: float = 1.0
     headroom: float = 1.0
+    queue_s: float = 0.0
 
 
 class Fallback(msgspec.Struct, frozen=True, kw_only=True):

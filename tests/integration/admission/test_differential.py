@@ -177,7 +177,8 @@ def specified(reference: Buckets, operation: Operation, now_ms: int) -> object:
         case Settle():
             return reference.settle(operation, now_ms)
         case None:
-            return reference.expire(now_ms)
+            reference.expire(now_ms)
+            return ()
         case reports:
             return reference.progress(reports, now_ms)
 
@@ -195,7 +196,7 @@ async def done(admission: Admission, operation: Operation, waited: dict[str, tup
         case Settle():
             return await admission.settle(operation)
         case None:
-            return await admission.expire()
+            return await admission.tick(())
         case reports:
             return await admission.progress(reports)
 

@@ -1,7 +1,7 @@
 """The walk over `models`: the 38 cases of the wire contract's section 3, each by its number.
 
-A *full* model has its one slot held by somebody else's request; a *busy* one answers 429. There is no queue yet: where a case
-lets a request wait, the last model, full, answers as if the client had asked to fail fast, and `until_queue` in the name says so.
+A *full* model has its one slot held by somebody else's request; a *busy* one answers 429. Who waits for a full one is served when
+the other's request ends.
 """
 
 import asyncio
@@ -44,19 +44,20 @@ class Case(msgspec.Struct, frozen=True):
     asked: tuple[str, ...] | None = None
     """Who was asked upstream; by default the one that serves."""
     param: str | None = None
+    waits: bool = False
+    """It is served once the full ones are free."""
 
 
 OVERLOADED = (429, "engine_overloaded")
-FLEX = (429, "flex_no_capacity")
 SHAPE = "invalid_type"
 
 CASES = (
     Case("case_01_one_idle_model", {"models": ["A"]}, "A", tried="A;200"),
-    Case("case_02_last_model_full_until_queue", {"models": ["A"]}, OVERLOADED, full=("A",), tried="A;429"),
+    Case("case_02_last_model_full", {"models": ["A"]}, "A", full=("A",), tried="A;200", waits=True),
     Case("case_03_last_model_full_fail_fast", {"models": ["A"], "fail_fast": True}, OVERLOADED, full=("A",), tried="A;429"),
     Case("case_04_the_first_is_idle", {"models": ["A", "B"]}, "A", tried="A;200"),
     Case("case_05_the_first_is_full", {"models": ["A", "B"]}, "B", full=("A",), tried="A;429, B;200"),
-    Case("case_06_both_full_until_queue", {"models": ["A", "B"]}, OVERLOADED, full=("A", "B"), tried="A;429, B;429"),
+    Case("case_06_both_full", {"models": ["A", "B"]}, "B", full=("A", "B"), tried="A;429, B;200", waits=True),
     Case(
         "case_07_both_busy_fail_fast",
         {"models": ["A", "B"], "fail_fast": True},
@@ -77,7 +78,7 @@ CASES = (
         tried="A;429, B;200",
         asked=("A", "B"),
     ),
-    Case("case_12_only_one_model_twice_until_queue", {"models": ["A", "A"]}, OVERLOADED, full=("A",), tried="A;429"),
+    Case("case_12_only_one_model_twice", {"models": ["A", "A"]}, "A", full=("A",), tried="A;200", waits=True),
     Case(
         "case_13_an_alias_of_the_first",
         {"models": ["A", "alias-of-A", "B"]},
@@ -141,7 +142,14 @@ CASES = (
         tried="A;401",
         asked=("A",),
     ),
-    Case("case_34_flex_until_queue", {"models": ["A", "B"], "service_tier": "flex"}, FLEX, ("A", "B"), tried="A;429, B;429"),
+    Case(
+        "case_34_flex_waits_for_the_last",
+        {"models": ["A", "B"], "service_tier": "flex"},
+        "B",
+        full=("A", "B"),
+        tried="A;429, B;200",
+        waits=True,
+    ),
     Case(
         "case_36_fail_fast_beats_priority",
         {"models": ["A"], "service_tier": "priority", "fail_fast": True},
@@ -157,7 +165,9 @@ CASES = (
 async def test_a_case(case: Case, walk: Scene) -> None:
     async with walk.filled(*case.full):
         walk.models.acts.update(case.acts)
-        response = await walk.ask(**case.body)
+        asking = asyncio.create_task(walk.ask(**case.body))
+        await (walk.run.waiting(1) if case.waits else asking)
+    response = await asking
     served = isinstance(case.end, str)
     assert response.headers.get("x-gateway-attempts") == case.tried
     assert walk.models.asked == list(case.asked if case.asked is not None else (case.end,) if served else ())

@@ -193,7 +193,7 @@ async def test_a_hint_beyond_an_sdks_patience_says_not_to_retry(walk: Scene) -> 
 async def test_the_end_is_that_of_the_last_provider_contacted(last: Script, status: int, code: str, walk: Scene) -> None:
     walk.models.acts.update({"A": refuses(429, BUSY, retry_after="9"), "B": last})
     async with walk.filled("C"):
-        response = await walk.ask(models=["A", "B", "C"])
+        response = await walk.ask(models=["A", "B", "C"], fail_fast=True)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert walk.models.asked == ["A", "B"]
     assert response.headers["x-gateway-attempts"].endswith("C;429")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.policy.admission import Acquire, Dimension, Estimate, Granted, Progress, Refused, Row, Settle, Switch
+from gateway.policy.admission import Acquire, Dimension, Estimate, Granted, Progress, Queued, Refused, Row, Settle, Switch
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
 from tests.integration.admission.state import Charges
@@ -21,6 +21,8 @@ class Replay:
         self.admitted_ms: dict[str, int] = {}
         """Every request that asked, with the time of its verdict."""
         self.granted: set[str] = set()
+        self.rows: set[str] = set()
+        """Every request that has a row: it was granted, or its client left the queue."""
         self.refused: Counter[Dimension] = Counter()
         self._settled_ms = settled_ms
 
@@ -30,33 +32,47 @@ class Replay:
             case "acquire":
                 self._acquire(run)
             case "switch":
-                switch = Switch(run.lease_id, run.arguments[2] == b"1", self._rows(run), int(run.arguments[1]))
+                switch = Switch(run.lease_id, run.arguments[2] == b"1", self._rows(run), int(run.arguments[1]), run.wait())
                 self.buckets.switch(switch, run.looked_ms)
             case "settle":
-                capacity, certain = run.arguments[1] == b"1", run.arguments[4] == b"1"
-                settle = Settle(run.lease_id, capacity, figures_of(run.arguments[2]), b"", certain)
-                posted = self.buckets.settle(settle, self._settled_ms[run.lease_id])
-                assert [b"settled%d" % posted.opened] == [
-                    words[2] for words in run.commands if words[:2] == [b"SET", run.keys[3]]
-                ]
+                self._settle(run)
             case "progress":
                 self._progress(run)
-            case "expire":
-                self.buckets.expire(run.looked_ms)
+            case "confirm":
+                self._confirm(run)
+            case "tick":
+                self.buckets.tick([word.decode() for word in run.arguments[1:]], run.looked_ms)
             case _:
                 raise ValueError(run.script)
         for place, bucket in run.buckets():
             assert self.buckets.buckets[place] == bucket, (run, place)
 
+    def _settle(self, run: Run) -> None:
+        capacity, certain = run.arguments[1] == b"1", run.arguments[4] == b"1"
+        settle = Settle(run.lease_id, capacity, figures_of(run.arguments[2]), b"", certain)
+        posted = self.buckets.settle(settle, self._settled_ms[run.lease_id])
+        if posted.opened:
+            self.rows.add(run.lease_id)
+        assert [b"settled%d" % posted.opened] == [words[2] for words in run.commands if words[:2] == [b"SET", run.keys[3]]]
+
     def _acquire(self, run: Run) -> None:
         lease_id = run.lease_id
-        verdict = self.buckets.acquire(Acquire(lease_id, self._rows(run), int(run.arguments[1]), b""), run.looked_ms)
-        assert isinstance(verdict, Granted) == (lease_id in run.renewed()), run
-        assert isinstance(verdict, Granted | Refused)
+        asked = Acquire(lease_id, self._rows(run), int(run.arguments[1]), b"", run.wait())
+        verdict = self.buckets.acquire(asked, run.looked_ms)
+        assert isinstance(verdict, Granted | Queued) == (lease_id in run.renewed()), run
+        assert isinstance(verdict, Granted | Refused | Queued)
         self.admitted_ms[lease_id] = run.looked_ms
         if isinstance(verdict, Granted):
             self.granted.add(lease_id)
         self.refused.update(refusal.charge.dimension for refusal in verdict.refusals)
+
+    def _confirm(self, run: Run) -> None:
+        lease_id = run.lease_id
+        for expiry_ms in run.renewed().values():  # a turn that has not come changes nothing
+            now_ms = expiry_ms - self.buckets.leases[lease_id].ttl_ms
+            assert isinstance(self.buckets.confirm(lease_id, now_ms), Granted)
+            self.admitted_ms[lease_id] = now_ms
+            self.granted.add(lease_id)
 
     def _progress(self, run: Run) -> None:
         ids = [key.removeprefix(PREFIX + b"lease:").decode() for key in run.keys[2:]]

@@ -171,8 +171,9 @@ async def test_what_four_gateways_admit_is_what_the_specification_admits(tmp_pat
     assert told.items() <= replay.admitted_ms.items()
     left = {line["request_id"] for line in lines if line["outcome"] == Outcome.CANCELLED}
     assert replay.admitted_ms.keys() - told.keys() <= left, "only who has left is not told"
-    assert {line["request_id"] for line in lines if line["opened"]} == replay.granted
-    assert Counter(row["request_id"] for row in await rows_of(tmp_path)) == Counter(replay.granted)
+    assert replay.granted <= replay.rows
+    assert {line["request_id"] for line in lines if line["opened"]} == replay.rows
+    assert Counter(row["request_id"] for row in await rows_of(tmp_path)) == Counter(replay.rows)
     assert len(replay.admitted_ms) > 0.85 * REQUESTS
     assert len(replay.granted) > 0.15 * REQUESTS
     assert set(replay.refused) == set(Dimension), replay.refused

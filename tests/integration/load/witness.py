@@ -14,12 +14,12 @@ import msgspec
 from redis.asyncio import Redis
 
 from gateway.admission.client import Script, cell_prefix
-from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Reach, Row, Unit
+from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Wait
 from gateway.policy.catalogue import Tier
 from gateway.policy.limits import Bucket
 
 PREFIX = cell_prefix("tg", "c0").encode()
-SCRIPTS = {name: Script(name) for name in ("acquire", "switch", "settle", "progress", "expire")}
+SCRIPTS = {name: Script(name) for name in ("acquire", "switch", "settle", "progress", "confirm", "tick")}
 BY_TEXT = {word: name for name, script in SCRIPTS.items() for word in (script.digest.encode(), script.text.encode())}
 
 LINE = re.compile(rb"^\d+\.\d+ \[\d+ (?P<who>[^\]]*)\] (?P<words>.*)$", re.DOTALL)
@@ -56,21 +56,40 @@ class Run(msgspec.Struct, frozen=True):
     def rows(self) -> tuple[Row, ...]:
         """Return the candidate rows that it was asked about."""
         scopes, found = iter(self.keys[4:]), []
-        for blob, figures in zip(self.arguments[4::3], self.arguments[5::3], strict=True):
+        for blob, figures, queue in zip(self.arguments[4::3], self.arguments[5::3], self.arguments[6::3], strict=True):
             groups = msgspec.msgpack.decode(blob)
             charges = tuple(charge for _, *charges in groups for charge in charges_of(next(scopes), charges))
-            found.append(Row("", "", Tier.DEFAULT, charges, msgspec.msgpack.decode(figures, type=Estimate)))
+            estimate = msgspec.msgpack.decode(figures, type=Estimate)
+            precedence = Precedence(int(queue[:1])) if queue else Precedence.DEFAULT
+            found.append(Row("", "", Tier.DEFAULT, charges, estimate, queue[1:].decode(), precedence))
         return tuple(found)
+
+    def wait(self) -> Wait | None:
+        """Return how the request was willing to wait."""
+        return msgspec.msgpack.decode(self.arguments[3], type=Willing).wait() if self.arguments[3] else None
 
     def buckets(self) -> Iterator[tuple[tuple[str, Dimension], Bucket]]:
         """Return every bucket that it wrote."""
         for command in self.commands:
-            if command[0] == b"HSET":
+            if command[0] == b"HSET" and not command[1].startswith(PREFIX + b"q:"):
                 scope = command[1].removeprefix(PREFIX).decode()
                 for field, value in zip(command[2::2], command[3::2], strict=True):
                     if field != b"life":
                         debt, at_ms, held = (int(figure) for figure in struct.unpack("<ddd", value))
                         yield (scope, Dimension(field.decode())), Bucket(debt, at_ms, held)
+
+
+class Willing(msgspec.Struct, frozen=True, array_like=True):
+    """A `Wait` as `gateway.admission.codec` lays it out."""
+
+    org: str
+    worker: str
+    patience_ms: int
+    max_waiters: int
+    max_of_org: int
+
+    def wait(self) -> Wait:
+        return Wait(self.org, self.worker, self.patience_ms, self.max_waiters, self.max_of_org)
 
 
 def charges_of(scope: bytes, group: list[str | int]) -> Iterator[Charge]:

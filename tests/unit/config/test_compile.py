@@ -24,11 +24,11 @@ def test_the_smallest_file_has_the_documented_defaults() -> None:
     assert compiled.keys == {digest(PEPPER, SECRET): Key(id="ci", name="ci", org="default", plan="default")}
     assert compiled.fallback == Fallback()
     assert compiled.tiers == {
-        Tier.PRIORITY: TierTerms(price=1.5),
-        Tier.DEFAULT: TierTerms(),
+        Tier.PRIORITY: TierTerms(price=1.5, queue_s=10.0),
+        Tier.DEFAULT: TierTerms(queue_s=30.0),
         Tier.OVER_LIMIT: TierTerms(headroom=0.85),
-        Tier.FLEX: TierTerms(price=0.8, headroom=0.7),
-        Tier.NO_LIMIT: TierTerms(),
+        Tier.FLEX: TierTerms(price=0.8, headroom=0.7, queue_s=300.0),
+        Tier.NO_LIMIT: TierTerms(queue_s=30.0),
     }
     model = compiled.models["small"]
     assert (model.tiers, model.timeouts, model.capabilities) == (frozenset(Tier), Timeouts(), Capabilities())
@@ -85,7 +85,7 @@ def test_a_model_offers_what_has_a_price_unless_it_says_less() -> None:
     text = "tiers: {default: {}, flex: {price: 0.5}}"
     compiled = catalogue(text)
     assert compiled.models["small"].tiers == {Tier.DEFAULT, Tier.FLEX}
-    assert compiled.tiers[Tier.FLEX] == TierTerms(price=0.5, headroom=0.7)
+    assert compiled.tiers[Tier.FLEX] == TierTerms(price=0.5, headroom=0.7, queue_s=300.0)
 
 
 PLAN = """

@@ -18,7 +18,6 @@ ASKED_FOR = {
     "redis.on_failure.budgets": "redis: {on_failure: {budgets: open}}",
     "database.url": "database: {url: 'postgresql://h/d'}",
     "database.pool": "database: {pool: 20}",
-    "tiers.*.queue": "tiers: {default: {queue: 30s}}",
     "plans.*.limits.dynamic": "plans: {p: {limits: {dynamic: {window: 15m}}}}",
     "keys.*.limits.dynamic": "keys: [{name: k, secret: 0123456789abcdef, limits: {dynamic: {}}}]",
     "plans.*.budget": "plans: {p: {budget: {usd: 5}}}",
@@ -55,7 +54,6 @@ OF_A_PROVIDER = {
 }
 OF_A_MODEL = {
     "strategy": "latency",
-    "queue": "{per_org: 0.5}",
     "capabilities.priority_field": "true",
     "price.steps": "[{above: 200000, input: 2, output: 4}]",
     "price.tiers": "{flex: {input: 1, output: 1}}",

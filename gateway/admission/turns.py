@@ -1,0 +1,104 @@
+"""The waiters of one worker: asked for twice a second, and told at once when the store says that a turn has come.
+
+A lost word costs half a second, since every tick asks again. The tick also ends leases of workers that went away and gives the
+turns that time alone has brought; it runs whether anybody waits or not. Seconds.
+"""
+
+import asyncio
+import secrets
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from gateway.admission.client import Admission, turn_channel
+from gateway.admission.connection import AdmissionUnavailable
+from gateway.policy.admission import Turn
+from gateway.tasks import Owned
+
+TICK_S = 0.4
+TICK_SPREAD_MS = 200
+"""A tick comes every 400 to 600 ms, at random, so that workers do not all ask at once."""
+
+LISTEN_S = 1.0
+PAUSE_S = 0.5
+"""How long to leave a store alone that cannot be listened to."""
+
+MOST_WAITING = 200
+"""How many requests may wait in one worker: each holds a client's connection."""
+
+
+class Turns:
+    """Who waits, and the two loops that serve them between `start` and `stop`."""
+
+    def __init__(self, admission: Admission, redis: Redis, worker: str) -> None:
+        self.worker = worker
+        self._admission = admission
+        self._redis = redis
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._loops: list[asyncio.Task[None]] = []
+        self.missed_ticks = 0
+        """Calls that the store did not answer."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def full(self) -> bool:
+        """Return whether no more requests may wait here."""
+        return len(self._waiting) >= MOST_WAITING
+
+    async def come(self, lease_id: str) -> None:
+        """Wait until the turn of a lease has come, or the store knows it no more."""
+        turn = self._waiting[lease_id] = asyncio.get_running_loop().create_future()
+        try:
+            await turn
+        finally:
+            del self._waiting[lease_id]
+
+    def start(self, owned: Owned) -> None:
+        """Begin to listen and to tick."""
+        self._loops = [owned.spawn(self._listen(), name="admission-turns"), owned.spawn(self._ticks(), name="admission-tick")]
+
+    async def stop(self) -> None:
+        """End both loops."""
+        for loop in self._loops:
+            loop.cancel()
+        if self._loops:
+            await asyncio.wait(self._loops)
+
+    async def tick(self) -> None:
+        """Ask for all who wait, once."""
+        asked = [*self._waiting]
+        try:
+            turns = await self._admission.tick(asked)
+        except AdmissionUnavailable:
+            self.missed_ticks += 1
+            return
+        for lease_id, turn in zip(asked, turns, strict=True):
+            if turn is not Turn.WAITING:
+                self._tell(lease_id)
+
+    def _tell(self, lease_id: str) -> None:
+        turn = self._waiting.get(lease_id)
+        if turn is not None and not turn.done():
+            turn.set_result(None)
+
+    async def _ticks(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S + secrets.randbelow(TICK_SPREAD_MS) / 1000)
+            await self.tick()
+
+    async def _listen(self) -> None:
+        this = asyncio.current_task()
+        # Asked again at each turn: Python 3.11's wait_for, which the Redis client uses, can swallow a cancellation.
+        while this is None or not this.cancelling():
+            try:
+                async with self._redis.pubsub(ignore_subscribe_messages=True) as channel:
+                    await channel.subscribe(turn_channel(self._admission.prefix, self.worker))
+                    while this is None or not this.cancelling():
+                        message = await channel.get_message(timeout=LISTEN_S)
+                        if message is not None:
+                            self._tell(message["data"].decode())
+            except (RedisError, OSError):
+                # The ticks go on without it, and tell the operator whether the store is there.
+                await asyncio.sleep(PAUSE_S)

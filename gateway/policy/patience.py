@@ -1,0 +1,63 @@
+"""Whether a request may wait for a busy model, how long and behind how many. Seconds. Pure."""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import msgspec
+
+from gateway.policy.admission import Precedence, Wait
+from gateway.policy.catalogue import Deployment, Model, Tier, TierTerms
+from gateway.policy.charging import ceiling
+
+FEWEST_WAITERS = 32
+WAITERS_PER_SLOT = 4
+"""How many may wait where nobody says: a queue that is longer than four turns of everything is a queue for its own sake."""
+
+PRECEDENCE: Mapping[Tier, Precedence] = {
+    Tier.PRIORITY: Precedence.PRIORITY,
+    Tier.DEFAULT: Precedence.DEFAULT,
+    Tier.NO_LIMIT: Precedence.DEFAULT,
+    Tier.OVER_LIMIT: Precedence.OVER_LIMIT,
+    Tier.FLEX: Precedence.FLEX,
+}
+
+
+class Patience(msgspec.Struct, frozen=True, gc=False):
+    """How requests of one tier may wait for one model. `longest_s` 0 is not at all."""
+
+    longest_s: float
+    max_waiters: int
+    max_of_org: int
+
+
+class Asker(msgspec.Struct, frozen=True, gc=False):
+    """Who would wait: in whose turn, at which worker, and how long its client gives it."""
+
+    org: str
+    worker: str
+    rest_s: float
+
+
+NO_PATIENCE = Patience(0.0, 0, 0)
+
+
+def patience(model: Model, terms: TierTerms) -> Patience:
+    """Return how requests at these terms may wait for the model."""
+    slots = sum(deployment.max_concurrency or 0 for deployment in model.deployments)
+    most = model.queue.max_waiters or max(FEWEST_WAITERS, WAITERS_PER_SLOT * slots)
+    return Patience(terms.queue_s, most, max(1, int(most * Fraction(str(model.queue.per_org)))))
+
+
+def pool_of(model: Model, deployment: Deployment, tiers: Mapping[Tier, TierTerms]) -> str:
+    """Return the queue of a model's deployment: none where it has no ceiling, or where no tier ever waits."""
+    waits = any(terms.queue_s for terms in tiers.values())
+    return model.name if waits and ceiling(deployment, TierTerms()) is not None else ""
+
+
+def wait_of(asker: Asker, offered: Sequence[Patience]) -> Wait | None:
+    """Return how a request may wait for one of these rows of its last model, None where it may not."""
+    patient = max(offered, key=lambda each: each.longest_s, default=NO_PATIENCE)
+    patience_ms = int(1000 * min(patient.longest_s, asker.rest_s))
+    if patience_ms <= 0:
+        return None
+    return Wait(asker.org, asker.worker, patience_ms, patient.max_waiters, patient.max_of_org)
