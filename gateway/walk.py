@@ -20,9 +20,9 @@ from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Granted, Queued, Refusal, Refused, Row, Switch, Verdict, Wait
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
-from gateway.policy.patience import Asker
+from gateway.policy.patience import wait_of
 from gateway.policy.record import Attempt
-from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining, waiting
+from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining
 from gateway.providers.protocol import Dialect, Edits
 from gateway.upstream.attempt import Committed, Dispatch, attempt
 from gateway.upstream.transport import Transport
@@ -139,9 +139,11 @@ class Walk:
 
     def _wait(self) -> Wait | None:
         """Return how the request may wait for what it is offered."""
-        job, turns = self._job, self._store.turns
-        asker = Asker(job.reservation.record.org or "", turns.worker, job.due.commit_s - job.now_s())
-        return None if turns.full else waiting(job.plan, self._offered, asker)
+        job, turns, plan = self._job, self._store.turns, self._job.plan
+        # Every model but the last is asked as if the client could not wait.
+        if turns.full or not self._offered or plan.candidates[self._offered[-1]].stage != plan.candidates[-1].stage:
+            return None
+        return wait_of(plan.patience, job.reservation.record.org or "", turns.worker, job.due.commit_s - job.now_s())
 
     async def _turn(self, queued: Queued, wait: Wait) -> Verdict:
         """Return what the store says when the turn has come. Raises the refusal when it has not come in time."""

@@ -144,15 +144,15 @@ class Admission:
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
         call = self._connection.call
-        command = (len(keys), *keys, self._clock(), *arguments)
+        clock = self._clock()
         try:
-            return await call(pack(("EVALSHA", script.digest, *command)))
+            return await call(pack(("EVALSHA", script.digest, len(keys), *keys, clock, *arguments)))
         except StoreError as error:
             # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
             if not str(error).startswith("NOSCRIPT"):
                 self._note(error)
                 raise
-        return await call(pack(("EVAL", script.text, *command)))
+        return await call(pack(("EVAL", script.text, len(keys), *keys, clock, *arguments)))
 
     def _note(self, error: StoreError) -> None:
         """Tell the operator: to requests such a store is away like any other, and it does not come back by itself."""

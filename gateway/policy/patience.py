@@ -1,6 +1,6 @@
 """Whether a request may wait for a busy model, how long and behind how many. Seconds. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 
 import msgspec
@@ -30,18 +30,10 @@ class Patience(msgspec.Struct, frozen=True, gc=False):
     max_of_org: int
 
 
-class Asker(msgspec.Struct, frozen=True, gc=False):
-    """Who would wait: in whose turn, at which worker, and how long its client gives it."""
-
-    org: str
-    worker: str
-    rest_s: float
-
-
 NO_PATIENCE = Patience(0.0, 0, 0)
 
 
-def patience(model: Model, terms: TierTerms) -> Patience:
+def patience_with(model: Model, terms: TierTerms) -> Patience:
     """Return how requests at these terms may wait for the model."""
     slots = sum(deployment.max_concurrency or 0 for deployment in model.deployments)
     most = model.queue.max_waiters or max(FEWEST_WAITERS, WAITERS_PER_SLOT * slots)
@@ -54,10 +46,7 @@ def pool_of(model: Model, deployment: Deployment, tiers: Mapping[Tier, TierTerms
     return model.name if waits and ceiling(deployment, TierTerms()) is not None else ""
 
 
-def wait_of(asker: Asker, offered: Sequence[Patience]) -> Wait | None:
-    """Return how a request may wait for one of these rows of its last model, None where it may not."""
-    patient = max(offered, key=lambda each: each.longest_s, default=NO_PATIENCE)
-    patience_ms = int(1000 * min(patient.longest_s, asker.rest_s))
-    if patience_ms <= 0:
-        return None
-    return Wait(asker.org, asker.worker, patience_ms, patient.max_waiters, patient.max_of_org)
+def wait_of(patience: Patience, org: str, worker: str, rest_s: float) -> Wait | None:
+    """Return how a request of this org may wait at this worker, whose client gives it `rest_s` more; None where it may not."""
+    patience_ms = int(1000 * min(patience.longest_s, rest_s))
+    return Wait(org, worker, patience_ms, patience.max_waiters, patience.max_of_org) if patience_ms > 0 else None

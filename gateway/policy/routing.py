@@ -12,12 +12,12 @@ import msgspec
 
 from gateway.errors import InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import EndClass, Failed, Fault
-from gateway.policy.admission import Charge, Row, Wait
+from gateway.policy.admission import Charge, Row
 from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges
 from gateway.policy.estimates import estimate, smallest_bucket_tokens
-from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Asker, Patience, patience, pool_of, wait_of
+from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Wish, echoes, multiplier, served
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
@@ -57,8 +57,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     candidates: tuple[Candidate, ...]
     leads_on: frozenset[str]
     max_attempts: int
-    waits: bool = False
-    """The client gives its last model time."""
+    patience: Patience = NO_PATIENCE
+    """How the request may wait for its last model."""
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
@@ -99,6 +99,7 @@ class Planner:
         """
         check_key_bounds(key, request)
         candidates: list[Candidate] = []
+        patience = NO_PATIENCE
         for stage, (shown, model) in enumerate(self._chain(key, request)):
             try:
                 check_model(model, request)
@@ -107,6 +108,7 @@ class Planner:
                 if stage == 0 or request.models is not None:
                     raise
                 continue
+            patience = NO_PATIENCE if request.fail_fast else tiers[0][0].patience
             for ways in tiers:
                 estimated, smallest = None, None
                 for way in weighted_order(ways, dice):
@@ -117,7 +119,7 @@ class Planner:
                     row = Row(way.target.deployment.id, model.name, tier, way.charges, estimated, way.pool, PRECEDENCE[tier])
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
-        return Plan(tuple(candidates), fallback.on, fallback.max_attempts, waits=not request.fail_fast)
+        return Plan(tuple(candidates), fallback.on, fallback.max_attempts, patience)
 
     def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
@@ -162,8 +164,8 @@ class Planner:
         echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
         tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
         pool = pool_of(target.model, target.deployment, billed)
-        waits = patience(target.model, terms) if pool and target.tier is not Tier.OVER_LIMIT else NO_PATIENCE
-        return Way(target, charges, smallest_bucket_tokens(charges), tariff, pool, waits)
+        patience = patience_with(target.model, terms) if pool else NO_PATIENCE
+        return Way(target, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
 
 
 def find_model(name: str, key: Key, names: Mapping[str, Model]) -> Model:
@@ -245,14 +247,6 @@ def remaining(plan: Plan, ends: Sequence[End]) -> tuple[int, ...]:
             found.append(place)
             leads_on = leads_on and EndClass.CAPACITY in plan.leads_on
     return tuple(found)
-
-
-def waiting(plan: Plan, offered: Sequence[int], asker: Asker) -> Wait | None:
-    """Return how a request may wait that is offered these candidates: for its last model alone, if its client gives it time."""
-    if not plan.waits or not offered or plan.candidates[offered[-1]].stage != plan.candidates[-1].stage:
-        return None
-    stage = plan.candidates[-1].stage
-    return wait_of(asker, [each.way.patience for place in offered if (each := plan.candidates[place]).stage == stage])
 
 
 def _stops(plan: Plan, end: End) -> bool:

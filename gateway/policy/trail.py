@@ -12,8 +12,8 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
     """Return the gateway's own headers for an answer or a refusal."""
     found: Headers = [(b"x-request-id", record.request_id.encode())]
     if record.attempts:
-        entries = ", ".join(f"{attempt.model};{attempt.status}" for attempt in record.attempts)
-        found.append((b"x-gateway-attempts", latin1(entries)))
+        entries = [f"{attempt.model};{attempt.status}" for attempt in record.attempts]
+        found.append((b"x-gateway-attempts", latin1(", ".join(entries))))
     if record.status == 200 and record.model_shown is not None:
         found.append((b"x-gateway-model", latin1(record.model_shown)))
         found.append((b"x-gateway-service-tier", (record.tier_served or "").encode()))

@@ -68,7 +68,8 @@ class OpenAI:
                 if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
         edited["model"] = encode(deployment.upstream_model)
-        edited["stream_options"] = self._stream_options(request)
+        if request.stream:
+            edited["stream_options"] = self._stream_options(request)
         if tier in provider.tiers:
             edited["service_tier"] = encode(provider.tiers[tier])
         if provider.quirks.fail_fast and (request.fail_fast or not last):
@@ -122,7 +123,7 @@ class OpenAI:
         return name in NEVER_SENT or not (provider.forward_unknown_fields or name in TABLES[endpoint].fields)
 
     def _stream_options(self, request: InferenceRequest) -> bytes | None:
-        if not request.stream or not self._provider.quirks.stream_options:
+        if not self._provider.quirks.stream_options:
             return None
         asked = request.members.value("stream_options")
         if asked is None or asked == b"null":

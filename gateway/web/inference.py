@@ -132,7 +132,7 @@ class Inference:
 async def read_body(client: Client, fields: Fields, floor: Floor) -> bytes:
     """Return the body as the client meant it. Raises `RequestTooLarge` and `InvalidRequest`."""
     body = await client.body(floor.caps.body_bytes, floor.watchers)
-    packed = coding(fields.get(b"content-encoding", b"")) == GZIP
+    packed = b"content-encoding" in fields and coding(fields[b"content-encoding"]) == GZIP
     return client.unpack(body, floor.caps.body_bytes) if packed else body
 
 
@@ -150,7 +150,7 @@ def check_head(method: str, headers: Headers, fields: Fields, floor: Floor) -> N
     if sum(map(len, chain.from_iterable(headers))) > floor.caps.header_bytes:
         raise HeadersTooLarge(f"The request's headers are larger than {floor.caps.header_bytes} bytes")
     check_content_type(fields.get(b"content-type", b""))
-    if coding(fields.get(b"content-encoding", b"")) not in CODINGS:
+    if b"content-encoding" in fields and coding(fields[b"content-encoding"]) not in CODINGS:
         raise UnsupportedMediaType("A request body may be compressed with gzip, and nothing else")
     if b"content-length" in fields:
         check_length(fields[b"content-length"], floor.caps.body_bytes)
