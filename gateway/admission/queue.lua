@@ -1,33 +1,53 @@
 -- Pools of waiters, and the turns that they are given. Stands behind rows.lua; the rules are those of gateway.policy.queue.
 --
--- A pool is a hash `q:<pool>`: how many wait (n0, n1, n3 by precedence), the tag that each lane served last (v0, v1, v3), the streak
--- of priority, how long a turn takes (every) and when the last one came (turned), both in ms, and the number of the last to come. A
--- lane is a ZSET `q:<pool>:<precedence>` of orgs by tag, and beside it a ZSET for each org, `...:<org>`, of its waiters in their order.
+-- A pool is ten doubles under `pool:<name>`: how many wait (priority, default, flex), the tag that each lane served last, the streak of
+-- priority, how long a turn takes and when the last one came, both in ms, and the number of the last to come. Without the key nobody
+-- has waited lately. A lane is a ZSET of orgs by tag, `lane:<precedence>:<name>`; each org in it has a ZSET of its waiters in their
+-- order, `line:<precedence>:<length of name>:<name>:<org>`: either name may hold colons.
 
 local PRIORITY, DEFAULT, OVER_LIMIT, FLEX = 0, 1, 2, 3
 local LANES = {PRIORITY, DEFAULT, FLEX}
 local PRIORITY_TURNS, TURNS_AT_ONCE, REAPED_AT_ONCE = 4, 64, 8
 local WAITER_TTL_MS, CONFIRM_MS, REST_MS = 5000, 3000, 3600000
-local FIELDS = {'n0', 'n1', 'n3', 'v0', 'v1', 'v3', 'streak', 'every', 'turned', 'seq'}
+local FIGURES = 'dddddddddd'
 
 local pools, dispatch = {}, nil
 
-local function pool_of(name)
+-- The pool of this name, false where nobody has waited lately.
+local function known_pool(name)
   local pool = pools[name]
+  if pool == nil then
+    local text = name ~= '' and call('GET', PREFIX .. 'pool:' .. name)
+    pool = false
+    if text then
+      local p, d, f, vp, vd, vf, streak, every, turned, seq = from_bytes(FIGURES, text)
+      pool = {
+        name = name, n = {[0] = p, [1] = d, [3] = f}, served = {[0] = vp, [1] = vd, [3] = vf}, streak = streak, every = every,
+        turned = turned, seq = seq,
+      }
+    end
+    pools[name] = pool
+  end
+  return pool
+end
+
+local function pool_of(name)
+  local pool = known_pool(name)
   if not pool then
-    local found = call('HMGET', PREFIX .. 'q:' .. name, unpack(FIELDS))
-    for i = 1, #FIELDS do found[i] = tonumber(found[i]) or 0 end
     pool = {
-      name = name, n = {[0] = found[1], [1] = found[2], [3] = found[3]}, served = {[0] = found[4], [1] = found[5], [3] = found[6]},
-      streak = found[7], every = found[8], turned = found[9], seq = found[10],
+      name = name, n = {[0] = 0, [1] = 0, [3] = 0}, served = {[0] = 0, [1] = 0, [3] = 0}, streak = 0, every = 0, turned = 0, seq = 0,
     }
     pools[name] = pool
   end
   return pool
 end
 
-local function lane_key(pool, precedence)
-  return PREFIX .. 'q:' .. pool.name .. ':' .. precedence
+local function lane_of(pool, precedence)
+  return PREFIX .. 'lane:' .. precedence .. ':' .. pool.name
+end
+
+local function line_of(pool, precedence, org)
+  return PREFIX .. 'line:' .. precedence .. ':' .. #pool.name .. ':' .. pool.name .. ':' .. org
 end
 
 -- A pool without waiters has no last turn, and default is owed none where it does not wait.
@@ -68,25 +88,24 @@ local function ahead_of(pool, precedence)
 end
 
 local function join(pool, precedence, org, id, first)
-  local lane = lane_key(pool, precedence)
-  local line, place = lane .. ':' .. org, pool.seq + 1
+  local line, place = line_of(pool, precedence, org), pool.seq + 1
   local head = first and call('ZRANGE', line, 0, 0, 'WITHSCORES') or {}
   if head[2] then place = tonumber(head[2]) - 1 else pool.seq = place end
   call('ZADD', line, place, id)
-  call('ZADD', lane, 'NX', pool.served[precedence] + 1, org)
+  call('ZADD', lane_of(pool, precedence), 'NX', pool.served[precedence] + 1, org)
   pool.n[precedence], pool.touched = pool.n[precedence] + 1, true
 end
 
 local function take_out(pool, precedence, org, id)
-  local lane = lane_key(pool, precedence)
-  call('ZREM', lane .. ':' .. org, id)
-  if call('EXISTS', lane .. ':' .. org) == 0 then call('ZREM', lane, org) end
+  local lane, line = lane_of(pool, precedence), line_of(pool, precedence, org)
+  call('ZREM', line, id)
+  if call('EXISTS', line) == 0 then call('ZREM', lane, org) end
   pool.n[precedence] = max(0, pool.n[precedence] - 1)
   return lane
 end
 
 local function serve_turn(pool, precedence, org, id)
-  local tag = tonumber(call('ZSCORE', lane_key(pool, precedence), org))
+  local tag = tonumber(call('ZSCORE', lane_of(pool, precedence), org))
   local lane = take_out(pool, precedence, org, id)
   pool.served[precedence] = tag
   call('ZADD', lane, 'XX', tag + 1, org)
@@ -161,17 +180,17 @@ end
 
 -- Give turns in a pool while there is room for whose turn it is.
 dispatch = function(name)
-  if name == '' then return end
-  local pool = pool_of(name)
+  local pool = known_pool(name)
+  if not pool then return end
   for _ = 1, TURNS_AT_ONCE do
     local precedence = next_lane(pool)
     if not precedence then return end
-    local lane = lane_key(pool, precedence)
-    local org = call('ZRANGE', lane, 0, 0)[1]
-    local id = call('ZRANGE', lane .. ':' .. org, 0, 0)[1]
+    local org = call('ZRANGE', lane_of(pool, precedence), 0, 0)[1]
+    local line = line_of(pool, precedence, org)
+    local id = call('ZRANGE', line, 0, 0)[1]
     if tonumber(call('ZSCORE', KEYS[1], id) or 0) <= now then
       lapse(id)
-      if call('ZSCORE', lane .. ':' .. org, id) then  -- its lease was lost, and must not stand in the way for ever
+      if call('ZSCORE', line, id) then  -- its lease was lost, and must not stand in the way for ever
         take_out(pool, precedence, org, id)
         rest(pool)
       end
@@ -201,12 +220,13 @@ local function choose(rows, prior)
   for place, asked in ipairs(rows) do
     local index, buckets = place - 1, open_row(asked.row, asked.keys, 0)
     local refusal, ends, waitable = refusal_of(index, asked, buckets, prior)
-    if not refusal and asked.pool ~= '' and stands_before(pool_of(asked.pool), asked.precedence) then
+    local pool = known_pool(asked.pool)
+    if not refusal and pool and stands_before(pool, asked.precedence) then
       refusal, ends, waitable = out_of_turn(index, asked.row), false, true
     end
     if not refusal then
       local lease = commit(asked, buckets, prior)
-      if asked.pool ~= '' then count(pool_of(asked.pool), asked.precedence) end
+      if pool then count(pool, asked.precedence) end
       return {lease = lease, index = index, levels = levels_of(asked.row, buckets), refusals = refusals, waiting = {}}
     end
     for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end
@@ -240,7 +260,7 @@ local function serve(id, old, ttl, wait)
   local asked, bounds = found.waiting[1][2], decode(wait)
   local pool, precedence, org = pool_of(asked.pool), asked.precedence, bounds[1]
   local ahead, of_org = ahead_of(pool, precedence), 0
-  for _, each in ipairs(LANES) do of_org = of_org + call('ZCARD', lane_key(pool, each) .. ':' .. org) end
+  for _, each in ipairs(LANES) do of_org = of_org + call('ZCARD', line_of(pool, each, org)) end
   local expected = pool.every * (ahead + 1)
   if pool.n[PRIORITY] + pool.n[DEFAULT] + pool.n[FLEX] >= bounds[4] or of_org >= bounds[5] or expected > bounds[3] then
     local last = #found.refusals - 1
@@ -266,11 +286,10 @@ end
 local function flush()
   flush_scopes()
   for name, pool in pairs(pools) do
-    if pool.touched then
-      local key = PREFIX .. 'q:' .. name
-      call('HSET', key, 'n0', pool.n[0], 'n1', pool.n[1], 'n3', pool.n[3], 'v0', pool.served[0], 'v1', pool.served[1],
-        'v3', pool.served[3], 'streak', pool.streak, 'every', pool.every, 'turned', pool.turned, 'seq', pool.seq)
-      if pool.n[0] + pool.n[1] + pool.n[3] == 0 then call('PEXPIRE', key, REST_MS) else call('PERSIST', key) end
+    if pool and pool.touched then
+      local n, v, key = pool.n, pool.served, PREFIX .. 'pool:' .. name
+      local text = to_bytes(FIGURES, n[0], n[1], n[3], v[0], v[1], v[3], pool.streak, pool.every, pool.turned, pool.seq)
+      if n[0] + n[1] + n[3] == 0 then call('SET', key, text, 'PX', REST_MS) else call('SET', key, text) end
     end
   end
 end

@@ -48,7 +48,7 @@ def asking(scene: Scene, **fields: Any) -> "asyncio.Task[httpx.Response]":
 async def held(scene: Scene) -> int:
     """Return how many leases and waiters the store knows."""
     redis = scene.run.gateway._redis
-    lanes = [await redis.zcard(key) for key in await redis.keys(cell_prefix("tg", "c0") + "q:*:*")]
+    lanes = [await redis.zcard(key) for key in await redis.keys(cell_prefix("tg", "c0") + "line:*")]
     return await scene.run.leases() + sum(lanes)
 
 

@@ -123,21 +123,17 @@ Lanes = dict[str, dict[str, tuple[int, list[str]]]]
 
 async def queued(connection: Connection) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
     """Return who waits where, and each pool's own figures: how many by precedence, tags served, streak, every, turned."""
-    lanes: Lanes = {}
     figures: dict[str, tuple[int, ...]] = {}
-    for key in sorted(await ask(connection, "KEYS", PREFIX + "q:*")):
-        pool, _, lane = name(key, "q:").partition(":")
-        if not lane:
-            fields = dict(pairs(await ask(connection, "HGETALL", key)))
-            found = tuple(
-                int(fields[each]) for each in (b"n0", b"n1", b"n3", b"v0", b"v1", b"v3", b"streak", b"every", b"turned")
-            )
-            figures[pool] = found
-        elif ":" not in lane:
-            tags = await ask(connection, "ZRANGE", key, 0, -1, "WITHSCORES")
-            for org, tag in pairs(tags):
-                waiters = await ask(connection, "ZRANGE", key + b":" + org, 0, -1)
-                lanes.setdefault(f"{pool}:{lane}", {})[org.decode()] = (int(tag), [each.decode() for each in waiters])
+    for key in await ask(connection, "KEYS", PREFIX + "pool:*"):
+        *found, _ = (int(each) for each in struct.unpack("<10d", await ask(connection, "GET", key)))
+        figures[name(key, "pool:")] = tuple(found)
+    lanes: Lanes = {}
+    for key in await ask(connection, "KEYS", PREFIX + "lane:*"):
+        precedence, _, pool = name(key, "lane:").partition(":")
+        for org, tag in pairs(await ask(connection, "ZRANGE", key, 0, -1, "WITHSCORES")):
+            line = f"{PREFIX}line:{precedence}:{len(pool)}:{pool}:{org.decode()}"
+            waiters = await ask(connection, "ZRANGE", line, 0, -1)
+            lanes.setdefault(f"{pool}:{precedence}", {})[org.decode()] = (int(tag), [each.decode() for each in waiters])
     return lanes, {pool: found for pool, found in figures.items() if any(found)}
 
 

@@ -71,7 +71,7 @@ class Run(msgspec.Struct, frozen=True):
     def buckets(self) -> Iterator[tuple[tuple[str, Dimension], Bucket]]:
         """Return every bucket that it wrote."""
         for command in self.commands:
-            if command[0] == b"HSET" and not command[1].startswith(PREFIX + b"q:"):
+            if command[0] == b"HSET":
                 scope = command[1].removeprefix(PREFIX).decode()
                 for field, value in zip(command[2::2], command[3::2], strict=True):
                     if field != b"life":
