@@ -1,6 +1,6 @@
 -- Pools of waiters, and the turns that they are given. Stands behind rows.lua; the rules are those of gateway.policy.queue.
 --
--- A pool is ten doubles under `pool:<name>`: how many wait (priority, default, flex), the tag that each lane served last, the streak of
+-- A pool is ten doubles under `pool:<name>`: how many wait (priority, default, flex), the tag that each lane gave last, the streak of
 -- priority, how long a turn takes and when the last one came, both in ms, and the number of the last to come. Without the key nobody
 -- has waited lately. A lane is a ZSET of orgs by tag, `lane:<precedence>:<name>`; each org in it has a ZSET of its waiters in their
 -- order, `line:<precedence>:<length of name>:<name>:<org>`: either name may hold colons.
@@ -22,7 +22,7 @@ local function known_pool(name)
     if text then
       local p, d, f, vp, vd, vf, streak, every, turned, seq = from_bytes(FIGURES, text)
       pool = {
-        name = name, n = {[0] = p, [1] = d, [3] = f}, served = {[0] = vp, [1] = vd, [3] = vf}, streak = streak, every = every,
+        name = name, n = {[0] = p, [1] = d, [3] = f}, last = {[0] = vp, [1] = vd, [3] = vf}, streak = streak, every = every,
         turned = turned, seq = seq,
       }
     end
@@ -35,7 +35,7 @@ local function pool_of(name)
   local pool = known_pool(name)
   if not pool then
     pool = {
-      name = name, n = {[0] = 0, [1] = 0, [3] = 0}, served = {[0] = 0, [1] = 0, [3] = 0}, streak = 0, every = 0, turned = 0, seq = 0,
+      name = name, n = {[0] = 0, [1] = 0, [3] = 0}, last = {[0] = 0, [1] = 0, [3] = 0}, streak = 0, every = 0, turned = 0, seq = 0,
     }
     pools[name] = pool
   end
@@ -92,7 +92,8 @@ local function join(pool, precedence, org, id, first)
   local head = first and call('ZRANGE', line, 0, 0, 'WITHSCORES') or {}
   if head[2] then place = tonumber(head[2]) - 1 else pool.seq = place end
   call('ZADD', line, place, id)
-  call('ZADD', lane_of(pool, precedence), 'NX', pool.served[precedence] + 1, org)
+  local tag = pool.last[precedence] + 1
+  if call('ZADD', lane_of(pool, precedence), 'NX', tag, org) == 1 then pool.last[precedence] = tag end
   pool.n[precedence], pool.touched = pool.n[precedence] + 1, true
 end
 
@@ -105,10 +106,9 @@ local function take_out(pool, precedence, org, id)
 end
 
 local function serve_turn(pool, precedence, org, id)
-  local tag = tonumber(call('ZSCORE', lane_of(pool, precedence), org))
   local lane = take_out(pool, precedence, org, id)
-  pool.served[precedence] = tag
-  call('ZADD', lane, 'XX', tag + 1, org)
+  pool.last[precedence] = pool.last[precedence] + 1
+  call('ZADD', lane, 'XX', pool.last[precedence], org)
   if pool.turned ~= 0 then
     local taken = max(0, now - pool.turned)
     pool.every = pool.every == 0 and taken or floor((3 * pool.every + taken) / 4)
@@ -287,7 +287,7 @@ local function flush()
   flush_scopes()
   for name, pool in pairs(pools) do
     if pool and pool.touched then
-      local n, v, key = pool.n, pool.served, PREFIX .. 'pool:' .. name
+      local n, v, key = pool.n, pool.last, PREFIX .. 'pool:' .. name
       local text = to_bytes(FIGURES, n[0], n[1], n[3], v[0], v[1], v[3], pool.streak, pool.every, pool.turned, pool.seq)
       if n[0] + n[1] + n[3] == 0 then call('SET', key, text, 'PX', REST_MS) else call('SET', key, text) end
     end

@@ -32,9 +32,10 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct):
-    """What a test may ask of a provider: requests open now, answered in full, left by their client, broken by script."""
+    """What a test may ask of a provider: requests open now and at most, answered in full, left by clients, broken by script."""
 
     open: int = 0
+    most_open: int = 0
     answered: int = 0
     aborted: int = 0
     broken: int = 0
@@ -91,6 +92,7 @@ class Provider:
         question, behaviour = understand(scope["path"], body)
         self._see(scope, body)
         self.state.open += 1
+        self.state.most_open = max(self.state.most_open, self.state.open)
         try:
             await self._while_connected(self._reply(question, behaviour, send), receive)
         finally:

@@ -27,15 +27,15 @@ class Waiter(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct):
-    """One class: each org's waiters in their order, the org's tag, and the tag that was served last.
+    """One class: each org's waiters in their order, the org's tag, and the tag that was given last.
 
-    The org with the lowest tag is next; of equals, the first by name. A tag belongs to the org's first waiter: the next one gets
-    it where the first goes away unserved, and one more than the served one where the first was served.
+    The org with the lowest tag is next. An org is given the next tag when it begins to wait and when one of its own was served,
+    so that it stands behind all others then; who leaves unserved leaves its org where it is.
     """
 
     orgs: dict[str, list[str]] = {}
     tags: dict[str, int] = {}
-    served: int = 0
+    last: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.orgs)
@@ -46,7 +46,8 @@ class Lane(msgspec.Struct):
     def join(self, org: str, waiter_id: str, *, first: bool) -> None:
         """Add a waiter behind its org's others, or before them."""
         if org not in self.orgs:
-            self.orgs[org], self.tags[org] = [], self.served + 1
+            self.orgs[org] = []
+            self._stand_behind(org)
         self.orgs[org].insert(0 if first else len(self.orgs[org]), waiter_id)
 
     def leave(self, org: str, waiter_id: str) -> None:
@@ -57,13 +58,16 @@ class Lane(msgspec.Struct):
 
     def next(self) -> str:
         """Return the waiter whose turn it is."""
-        return self.orgs[min(self.tags, key=lambda org: (self.tags[org], org))][0]
+        return self.orgs[min(self.tags, key=lambda org: self.tags[org])][0]
 
     def serve(self, org: str, waiter_id: str) -> None:
         """Take a waiter out that was served."""
-        self.served = self.tags[org]
-        self.tags[org] = self.served + 1
+        self._stand_behind(org)
         self.leave(org, waiter_id)
+
+    def _stand_behind(self, org: str) -> None:
+        self.last += 1
+        self.tags[org] = self.last
 
 
 class Pool:

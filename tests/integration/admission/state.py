@@ -122,7 +122,7 @@ Lanes = dict[str, dict[str, tuple[int, list[str]]]]
 
 
 async def queued(connection: Connection) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
-    """Return who waits where, and each pool's own figures: how many by precedence, tags served, streak, every, turned."""
+    """Return who waits where, and each pool's own figures: how many by precedence, tags given, streak, every, turned."""
     figures: dict[str, tuple[int, ...]] = {}
     for key in await ask(connection, "KEYS", PREFIX + "pool:*"):
         *found, _ = (int(each) for each in struct.unpack("<10d", await ask(connection, "GET", key)))
@@ -145,6 +145,6 @@ def expected_queues(reference: Buckets) -> tuple[Lanes, dict[str, tuple[int, ...
         for precedence, lane in pool.lanes.items():
             for org, waiters in lane.orgs.items():
                 lanes.setdefault(f"{each}:{precedence.value}", {})[org] = (lane.tags[org], waiters)
-        counts, tags = (len(lane) for lane in pool.lanes.values()), (lane.served for lane in pool.lanes.values())
+        counts, tags = (len(lane) for lane in pool.lanes.values()), (lane.last for lane in pool.lanes.values())
         figures[each] = (*counts, *tags, pool.streak, pool.every_ms, pool.turned_ms)
     return lanes, {pool: found for pool, found in figures.items() if any(found)}

@@ -3,7 +3,7 @@
 from collections import Counter
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gateway.policy.admission import Precedence, Wait
@@ -127,7 +127,8 @@ def test_a_time_without_waiters_says_nothing_of_how_long_a_turn_takes() -> None:
     assert line.pool.expected_ms(D) == 200
 
 
-orgs = st.sampled_from(["a", "b", "c"])
+ORGS = ("a", "b", "c")
+orgs = st.sampled_from(ORGS)
 classes = st.sampled_from(WAITING_CLASSES)
 steps = st.lists(
     st.one_of(
@@ -139,23 +140,32 @@ steps = st.lists(
 )
 
 
-def walked(program: list[tuple[str, object, object, object]]) -> tuple[Line, list[tuple[Waiter, dict[str, Waiter]]]]:
+Program = list[tuple[str, object, object, object]]
+
+
+def advance(line: Line, number: int, step: tuple[str, object, object, object]) -> None:
+    kind, one, org, first = step
+    if kind == "join" and isinstance(one, Precedence):
+        line.join(waiter(f"w{number}", one, str(org)), first=bool(first))
+    elif kind == "leave" and line.waiting and isinstance(one, int):
+        line.leave([*line.waiting][one % len(line.waiting)])
+    elif kind == "serve" and isinstance(one, int):
+        line.serve(one)
+
+
+def walked(program: Program) -> tuple[Line, list[tuple[Waiter, dict[str, Waiter]]]]:
     """Return a line after a program, and whoever was served with all who waited then."""
     line, turns = Line(), []
-    for number, (kind, one, org, first) in enumerate(program):
-        if kind == "join" and isinstance(one, Precedence):
-            line.join(waiter(f"w{number}", one, str(org)), first=bool(first))
-        elif kind == "leave" and line.waiting and isinstance(one, int):
-            line.leave([*line.waiting][one % len(line.waiting)])
-        elif kind == "serve" and isinstance(one, int):
-            before = {**line.waiting}
-            if (served := line.serve(one)) is not None:
-                turns.append((served, before))
+    for number, step in enumerate(program):
+        before = {**line.waiting}
+        count = len(line.served)
+        advance(line, number, step)
+        turns += [(served, before) for served in line.served[count:]]
     return line, turns
 
 
 @given(steps)
-def test_everybody_who_waits_is_there_once_and_is_served_in_the_end(program: list[tuple[str, object, object, object]]) -> None:
+def test_everybody_who_waits_is_there_once_and_is_served_in_the_end(program: Program) -> None:
     line, _ = walked(program)
     assert len(line.pool) == len(line.waiting)
     left = len(line.waiting)
@@ -165,7 +175,7 @@ def test_everybody_who_waits_is_there_once_and_is_served_in_the_end(program: lis
 
 
 @given(steps)
-def test_no_class_is_passed_by_a_lower_one_and_default_gets_its_turn(program: list[tuple[str, object, object, object]]) -> None:
+def test_no_class_is_passed_by_a_lower_one_and_default_gets_its_turn(program: Program) -> None:
     _, turns = walked(program)
     streak = 0
     for served, waiting in turns:
@@ -178,18 +188,28 @@ def test_no_class_is_passed_by_a_lower_one_and_default_gets_its_turn(program: li
             assert streak == 0
 
 
+@example(["a", "a", "c", "c", None, "b", "b", None, None, None])
+@given(st.lists(st.sampled_from((*ORGS, *ORGS, None, None)), max_size=60))
+def test_orgs_that_wait_all_along_differ_by_one_turn_at_most(comings: list[str | None]) -> None:
+    line = Line()
+    ahead: Counter[tuple[str, str]] = Counter()
+    for number, org in enumerate(comings):
+        if org is not None:
+            line.join(waiter(f"w{number}", org=org))
+        elif (served := line.serve()) is not None:
+            ahead.update({(served.wait.org, other): 1 for other in ORGS})
+            ahead.subtract({(other, served.wait.org): 1 for other in ORGS})
+        there = {each.wait.org for each in line.waiting.values()}
+        ahead = Counter({pair: turns for pair, turns in ahead.items() if {*pair} <= there})
+        assert max(ahead.values(), default=0) <= 1
+
+
 @given(st.lists(orgs, min_size=1, max_size=30), classes)
-def test_orgs_that_wait_all_along_differ_by_one_turn_at_most(comers: list[str], precedence: Precedence) -> None:
+def test_an_orgs_requests_keep_their_order(comers: list[str], precedence: Precedence) -> None:
     line = Line()
     line.join(*(waiter(f"{org}{n}", precedence, org) for n, org in enumerate(comers)))
-    turns: Counter[str] = Counter()
     while line.waiting:
-        there = {each.wait.org for each in line.waiting.values()}
-        served = line.serve()
-        assert served is not None
-        turns[served.wait.org] += 1
-        still = there & {each.wait.org for each in line.waiting.values()}
-        assert max((turns[org] for org in still), default=0) - min((turns[org] for org in still), default=0) <= 1
+        line.serve()
     for org in set(comers):
         numbers = [int(each.id[1:]) for each in line.served if each.wait.org == org]
         assert all(before < after for before, after in pairwise(numbers))

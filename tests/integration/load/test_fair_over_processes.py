@@ -1,0 +1,177 @@
+"""Four gateways, one deployment of eight slots, four hundred requests of four orgs and all tiers at once: who is served when.
+
+The witness reads the order of the turns out of what the store did; who waits at each turn it reads there too.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from gateway.admission.endpoint import open_client
+from gateway.demo.provider import Provider
+from gateway.demo.serving import serving
+from gateway.policy.admission import Precedence
+from gateway.policy.queue import PRIORITY_TURNS
+from tests.integration.load.replay import Replay
+from tests.integration.load.served import Served, settings
+from tests.integration.load.witness import PREFIX, Run, witnessed
+from tests.integration.processes.conditions import until
+from tests.valkey import Valkey
+
+GATEWAYS = 4
+SLOTS = 8
+REQUESTS = 400
+ORGS = ("a", "b", "c", "d")
+TIERS = ("priority", "default", "flex", "no-limit", "auto")
+PATIENCE_S = {"priority": 30, "default": 30, "auto": 30, "no-limit": 30, "flex": 4}
+"""Flex, which comes last, does not all get its turn in time."""
+
+P, D, _, F = Precedence
+
+
+def secret(org: str) -> str:
+    return f"sk-test-secret-of-the-org-{org}"
+
+
+SECTIONS: dict[str, Any] = {
+    "plans": {
+        "all": {"tiers": ["priority", "default", "flex"], "models": ["*"], "over_limit": {"rpm": 10_000, "concurrency": 500}}
+    },
+    "orgs": {org: {"plan": "all"} for org in ORGS},
+    "keys": [{"name": org, "org": org, "secret": secret(org), "allow_no_limit": True} for org in ORGS],
+    "keys_pepper": "a-pepper-that-all-replicas-share",
+    "tiers": {tier: {"queue": f"{seconds}s"} for tier, seconds in PATIENCE_S.items() if tier != "auto"}
+    | {"over-limit": {"queue": "0s"}},
+}
+MODELS = {
+    "m": {
+        "deployments": [{"provider": "p", "model": "demo-fast?words=4&word_ms=20", "max_concurrency": SLOTS}],
+        "queue": {"max_waiters": REQUESTS, "per_org": 1.0},
+    }
+}
+
+
+Line = tuple[Precedence, str]
+"""One org's waiters of one precedence."""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """One turn out of the queue: whose it was, all who waited then, and how many had asked by then.
+
+    `emptied` are the lines that were empty at some time since the last turn.
+    """
+
+    whose: Line
+    waiting: Counter[Line]
+    asked: int
+    emptied: set[Line]
+
+    @property
+    def precedence(self) -> Precedence:
+        return self.whose[0]
+
+    def waits(self, precedence: Precedence) -> bool:
+        return any(each is precedence for each, _ in self.waiting)
+
+
+def moments(runs: Sequence[Run]) -> Iterator[Moment]:
+    """Yield every turn, in the store's order."""
+    waiting: dict[str, Line] = {}
+    emptied: set[Line] = set()
+    asked = 0
+
+    def leave(lease_id: str) -> None:
+        line = waiting.pop(lease_id)
+        if line not in waiting.values():
+            emptied.add(line)
+
+    for run in runs:
+        asked += run.script == "acquire"
+        joins = any(words[0] == b"ZADD" and words[1].startswith(PREFIX + b"line:") for words in run.commands)
+        if joins and (wait := run.wait()):
+            waiting[run.lease_id] = run.rows()[0].precedence, wait.org
+        for words in run.commands:
+            if words[0] == b"PUBLISH":
+                lease_id = words[2].decode()
+                yield Moment(waiting[lease_id], Counter(waiting.values()), asked, {*emptied})
+                emptied.clear()
+                leave(lease_id)
+        if run.script == "settle" and run.lease_id in waiting:
+            leave(run.lease_id)
+
+
+async def ask(client: httpx.AsyncClient, org: str, tier: str) -> tuple[int, str]:
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 16, "service_tier": tier}
+    response = await client.post("/v1/chat/completions", json=body, headers={"x-api-key": secret(org)})
+    return response.status_code, response.json().get("service_tier", "")
+
+
+async def test_no_tier_starves_and_no_org_is_passed_over(tmp_path: Path) -> None:
+    provider = Provider("p")
+    with Valkey() as valkey:
+        redis = open_client(valkey.url, timeout_s=10.0)
+
+        async def at_rest() -> bool:
+            return not await redis.zcard(PREFIX + b"leases") and not await redis.xlen(PREFIX + b"ledger")
+
+        async with witnessed(redis) as witness, serving(provider) as url, AsyncExitStack() as stack:
+            whole = settings(
+                {"p": url.removesuffix("/v1")}, MODELS, tmp_path, redis={"url": valkey.url, "timeout": "5s"}, **SECTIONS
+            )
+            gateways = [Served(name, {**whole, "state_dir": str(tmp_path / name)}, tmp_path) for name in "wxyz"[:GATEWAYS]]
+            await asyncio.gather(*(stack.enter_async_context(each) for each in gateways))
+            limits = httpx.Limits(max_connections=None)
+            clients = [
+                await stack.enter_async_context(httpx.AsyncClient(base_url=each.url, timeout=60, trust_env=False, limits=limits))
+                for each in gateways
+            ]
+            asked = [(ORGS[n % 4], TIERS[n // 4 % 5]) for n in range(REQUESTS)]
+            answers = await asyncio.gather(*(ask(clients[n % GATEWAYS], *each) for n, each in enumerate(asked)))
+            await until(at_rest, within_s=20.0)
+            assert await asyncio.gather(*(each.stop() for each in gateways)) == [0] * GATEWAYS
+        await redis.aclose()
+    lines = [line for each in gateways for line in each.requests()]
+    runs = witness.runs()
+    replay = Replay({line["request_id"]: line["settled_ms"] for line in lines})
+    for run in runs:
+        replay.take(run)
+    turns = [*moments(runs)]
+    assert len(turns) > 0.6 * REQUESTS
+    check_classes(turns)
+    check_orgs(turns)
+    assert all(line["queued_ms"] <= 1000 * PATIENCE_S[line["tier_requested"]] + 600 for line in lines)
+    assert provider.state.most_open <= SLOTS
+    served = Counter(tier for status, tier in answers if status == 200)
+    assert served["priority"] == served["no-limit"] == REQUESTS / 5
+    assert {status for status, _ in answers} <= {200, 429}
+
+
+def check_classes(turns: Sequence[Moment]) -> None:
+    """Four turns of priority to one of default while both wait, and none of flex while others do."""
+    streak = 0
+    both = [turn.precedence for turn in turns if turn.waits(P) and turn.waits(D) and turn.asked == REQUESTS]
+    for turn in turns:
+        streak = streak + 1 if turn.precedence is P and turn.waits(D) else 0
+        assert streak <= PRIORITY_TURNS
+        assert turn.precedence is not F or not (turn.waits(P) or turn.waits(D))
+    assert len(both) > 20
+    assert abs(both.count(P) - PRIORITY_TURNS * both.count(D)) <= PRIORITY_TURNS
+    assert [turn.precedence for turn in turns].count(F) > 0
+
+
+def check_orgs(turns: Sequence[Moment]) -> None:
+    """Two orgs that wait in one class all along differ by one turn at the most."""
+    for precedence, one, other in ((each, one, other) for each in (P, D, F) for one in ORGS for other in ORGS if one < other):
+        ahead = 0
+        for turn in turns:
+            if turn.emptied & {(precedence, one), (precedence, other)}:
+                ahead = 0
+            if turn.waiting[precedence, one] and turn.waiting[precedence, other]:
+                ahead += (turn.whose == (precedence, one)) - (turn.whose == (precedence, other))
+            assert abs(ahead) <= 1, (precedence, one, other)
