@@ -35,7 +35,7 @@ from gateway.stores.ledger import LEASE_S, Ledger
 from gateway.stores.stream import Stream
 from gateway.tasks import Owned
 from gateway.telemetry.cells import Cells
-from gateway.telemetry.exposition import Build, Exposition
+from gateway.telemetry.exposition import Build, Exposition, Reading
 from gateway.telemetry.health import LedgerHealth
 from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
@@ -97,7 +97,9 @@ class Gateway:
         cells = Cells(labels_of(catalogue))
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         self._observer = Observer(cells, self._access)
-        self._exposition = Exposition(cells, self._health, Build(version("tiergate"), time.time()))
+        self._exposition = Exposition(
+            cells, self._health, Build(version("tiergate"), time.time()), (queue_depth(catalogue, self._turns),)
+        )
         self._sweep = Sweep(time.monotonic)
         self._corridor = Corridor(
             snapshot_of(catalogue, self._transports, config.leases.ttl_s),
@@ -208,6 +210,17 @@ def transports_of(catalogue: Catalogue) -> dict[str, Transport]:
             tls = trusted.get(provider.ca_file)
             found[deployment.id] = connect(provider, model.timeouts, max_connections=most, tls=tls)
     return found
+
+
+def queue_depth(catalogue: Catalogue, turns: Turns) -> Reading:
+    """Return the gauge of who waits at this worker; every model has a line for every tier that may wait."""
+    waiting = [(name, tier) for name in catalogue.models for tier, terms in catalogue.tiers.items() if terms.queue_s]
+    return Reading(
+        name="tiergate_queue_depth",
+        help="Requests that wait for a busy model.",
+        labels=("model", "tier"),
+        read=lambda: {**dict.fromkeys(waiting, 0), **turns.depth},
+    )
 
 
 def labels_of(catalogue: Catalogue) -> Labels:

@@ -151,12 +151,12 @@ class Walk:
         began_s = job.now_s()
         record.rate_headers = verdicts.rate_headers(queued.levels)
         job.watch.arm((Cut.QUEUE, began_s + wait.patience_ms / 1000))
-        last = job.plan.candidates[-1].stage
+        last, target = job.plan.candidates[-1].stage, job.plan.candidates[self._offered[-1]].target
         passed_by = [each for each in queued.refusals if job.plan.candidates[self._offered[each.row]].stage != last]
         try:
             verdict: Verdict = queued
             while isinstance(verdict, Queued):
-                await self._store.turns.come(record.request_id)
+                await self._store.turns.come(record.request_id, (target.model.name, target.tier))
                 verdict = await self._store.admission.confirm(record.request_id, self._rows())
         except CancelledError:
             if job.watch.cut is not Cut.QUEUE:

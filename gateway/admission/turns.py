@@ -6,6 +6,7 @@ turns that time alone has brought; it runs whether anybody waits or not. Seconds
 
 import asyncio
 import secrets
+from collections import Counter
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -35,6 +36,8 @@ class Turns:
         self._admission = admission
         self._redis = redis
         self._waiting: dict[str, asyncio.Future[None]] = {}
+        self.depth: Counter[tuple[str, ...]] = Counter()
+        """How many wait here, by model and tier."""
         self._loops: list[asyncio.Task[None]] = []
         self.missed_ticks = 0
         """Calls that the store did not answer."""
@@ -47,13 +50,15 @@ class Turns:
         """Return whether no more requests may wait here."""
         return len(self._waiting) >= MOST_WAITING
 
-    async def come(self, lease_id: str) -> None:
-        """Wait until the turn of a lease has come, or the store knows it no more."""
+    async def come(self, lease_id: str, queue: tuple[str, str]) -> None:
+        """Wait until the turn of a lease has come, or the store knows it no more. It counts as waiting for a model at a tier."""
         turn = self._waiting[lease_id] = asyncio.get_running_loop().create_future()
+        self.depth[queue] += 1
         try:
             await turn
         finally:
             del self._waiting[lease_id]
+            self.depth[queue] -= 1
 
     def start(self, owned: Owned) -> None:
         """Begin to listen and to tick."""

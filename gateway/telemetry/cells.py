@@ -81,6 +81,8 @@ class Cells:
         self.labels = labels
         self.requests: dict[RequestKey, RequestCell] = {}
         self.attempts: dict[AttemptKey, Histogram] = {}
+        self.waits: dict[tuple[str, ...], Histogram] = {}
+        """In a queue, by tier and outcome."""
         self.rejections: Counter[tuple[str, ...]] = Counter()
         self.fallbacks: Counter[tuple[str, ...]] = Counter()
         self.interruptions: Counter[tuple[str, ...]] = Counter()
@@ -102,6 +104,9 @@ class Cells:
         if record.stream and record.ttft_s is not None:
             cell.first_byte.add(record.ttft_s)
         cell.add(record.usage, record.cost_nano_usd or 0)
+        if record.queued_ms:
+            waited = self.waits.setdefault((tier(tier_shown), str(record.outcome)), Histogram(DURATION_BOUNDS_S))
+            waited.add(record.queued_ms / 1000)
         attempts = record.attempts
         self._observe_attempts(attempts)
         if len(attempts) > 1:

@@ -91,6 +91,9 @@ class Exposition(Collector):
             inflight[tier(record.tier_served or record.tier_requested), STREAM[record.stream]] += 1
         yield gauge("tiergate_inflight_requests", "Requests under way.", ("tier", "stream"), inflight)
 
+        waits = self._cells.waits.copy()
+        yield histogram("tiergate_queue_wait_seconds", "In the queue of a busy model.", ("tier", "outcome"), waits)
+
     def _spending(self) -> Iterator[Metric]:
         served = self._cells.labels.served
         tokens: Counter[Key] = zeros(TIERS, sorted({model for _, model in served}), KINDS)

@@ -162,3 +162,18 @@ async def test_a_turn_comes_to_another_gateways_waiter(valkey_server: Valkey, tm
 
 
 BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+
+
+async def test_who_waits_shows_in_the_metrics(busy: Scene) -> None:
+    async def depth() -> float:
+        lines = (await busy.run.gateway._exposition.render()).decode().splitlines()
+        [found] = [line for line in lines if line.startswith('tiergate_queue_depth{model="m",tier="priority"}')]
+        return float(found.rpartition(" ")[2])
+
+    assert await depth() == 0
+    async with busy.filled("m"):
+        waiting = asking(busy, service_tier="priority")
+        await busy.run.waiting(1)
+        assert await depth() == 1
+    assert (await waiting).status_code == 200
+    assert await depth() == 0

@@ -66,6 +66,18 @@ def test_a_request_shows_in_every_family_that_it_touches() -> None:
     assert attempts == 2
 
 
+def test_how_long_was_waited_shows_by_tier_and_end() -> None:
+    cells = Cells(LABELS)
+    cells.observe(record(queued_ms=0))
+    cells.observe(record(request_id="r2", tier_served="flex", queued_ms=1_500))
+    cells.observe(record(request_id="r3", tier_served="flex", queued_ms=700))
+    waits = families(cells)["tiergate_queue_wait_seconds"]
+    name = "tiergate_queue_wait_seconds"
+    assert value(waits, f"{name}_count", tier="flex", outcome="ok") == 2
+    assert value(waits, f"{name}_sum", tier="flex", outcome="ok") == 2.2
+    assert {sample.labels["tier"] for sample in waits.samples} == {"flex"}
+
+
 def test_what_the_stores_told_and_what_other_rooms_keep() -> None:
     depth = Reading(name="tiergate_queue_depth", help="Waiting.", labels=("model", "tier"), read=lambda: {("llama", "flex"): 4})
     found = families(Cells(LABELS), depth)
