@@ -1,10 +1,11 @@
 """Tiers as a client meets them: the rows of the wire contract's state table (2.3), each by its number, on a gateway that runs.
 
 Model M has two slots: with one held it is *busy* (over-limit and flex find no room), with two it is *full*. Model `plain` offers
-default alone and has room for all. Every key may ask RPM times a minute; it is *over* once it has. Rows that wait in a queue,
-that spend a budget or that lose Redis are not here.
+default alone and has room for all. Every key may ask RPM times a minute; it is *over* once it has. Who waits is served once the
+slots are free. Rows that spend a budget or that lose Redis are not here.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -49,6 +50,7 @@ class Row(msgspec.Struct, frozen=True):
     model: str = "M"
     path: str = "/v1/chat/completions"
     fields: Mapping[str, Any] = {}
+    waits: bool = False
 
     @property
     def secret(self) -> str:
@@ -63,9 +65,11 @@ COMPLETIONS = "/v1/completions"
 ROWS = (
     Row("row_01_default_within", "default", "default", 1),
     Row("row_01_default_busy", "default", "default", 1, held=BUSY),
+    Row("row_02_default_full", "default", "default", 1, held=FULL, waits=True),
     Row("row_03_default_full", "default", OVERLOADED, held=FULL, fields=FAST),
     Row("row_04_default_over", "default", LIMITED, before=OVER, key=OVERFLOW),
     Row("row_05_auto_within", "auto", "default", 1, key=OVERFLOW),
+    Row("row_05_auto_full_and_patient", "auto", "default", 1, held=FULL, key=OVERFLOW, waits=True),
     Row("row_05_auto_full", "auto", OVERLOADED, held=FULL, key=OVERFLOW, fields=FAST),
     Row("row_06_auto_over_spare", "auto", "over-limit", before=OVER, key=OVERFLOW),
     Row("row_07_auto_over_busy", "auto", LIMITED, before=OVER, held=BUSY, key=OVERFLOW),
@@ -84,6 +88,7 @@ ROWS = (
     Row("row_12_over_limit_by_name", "over-limit", REFUSED, key=OVERFLOW),
     Row("row_13_priority_within", "priority", "priority", 1, 1.5),
     Row("row_13_priority_busy", "priority", "priority", 1, 1.5, held=BUSY),
+    Row("row_14_priority_full", "priority", "priority", 1, 1.5, held=FULL, waits=True),
     Row("row_15_priority_full", "priority", OVERLOADED, held=FULL, fields=FAST),
     Row("row_16_priority_over", "priority", LIMITED, before=OVER, key=OVERFLOW),
     Row("row_17_priority_where_there_is_none", "priority", "default", 1, model="plain"),
@@ -91,6 +96,8 @@ ROWS = (
     Row("row_18_priority_unentitled", "priority", REFUSED, key={"tiers": ["default", "flex"]}),
     Row("row_19_flex_within", "flex", "flex", price=0.8),
     Row("row_19_flex_over", "flex", "flex", price=0.8, before=OVER),
+    Row("row_20_flex_busy", "flex", "flex", price=0.8, held=BUSY, waits=True),
+    Row("row_20_flex_full_and_over", "flex", "flex", price=0.8, before=OVER, held=FULL, waits=True),
     Row("row_21_flex_busy", "flex", FLEX, held=BUSY, fields=FAST),
     Row("row_21_flex_full", "flex", FLEX, held=FULL, fields=FAST),
     Row("row_22_flex_over_its_own_cap", "flex", LIMITED, before=("flex",), key={"flex": {"rpm": 1}}),
@@ -98,6 +105,7 @@ ROWS = (
     Row("row_23_flex_where_there_is_none_over", "flex", LIMITED, model="plain", before=OVER),
     Row("row_24_no_limit_within", "no-limit", "no-limit", key=NO_LIMIT),
     Row("row_24_no_limit_over", "no-limit", "no-limit", key=NO_LIMIT, before=OVER, held=BUSY),
+    Row("row_25_no_limit_full_and_patient", "no-limit", "no-limit", key=NO_LIMIT, before=OVER, held=FULL, waits=True),
     Row("row_25_no_limit_full", "no-limit", OVERLOADED, key=NO_LIMIT, held=FULL, fields=FAST),
     Row("row_26_no_limit_unentitled", "no-limit", REFUSED),
     Row("row_28_larger_than_the_bucket", "default", LIMITED, fields={"max_tokens": 5000}),
@@ -149,7 +157,9 @@ async def test_a_row(row: Row, table: Scene) -> None:
         await table.run.settled()
     async with table.filled(*row.held):
         body = {"model": row.model, "service_tier": row.word, "max_tokens": 1, **row.fields}
-        response = await table.ask(key=row.secret, path=row.path, **body)
+        asking = asyncio.create_task(table.ask(key=row.secret, path=row.path, **body))
+        await (table.run.waiting(1) if row.waits else asking)
+    response = await asking
     assert await credits_of(table, row.secret) == (len([w for w in row.before if w == "default"]) + row.consumed,) * 2
     if isinstance(row.end, str):
         assert (response.status_code, response.json()["service_tier"]) == (200, row.end)
