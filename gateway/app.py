@@ -20,6 +20,7 @@ import uuid_utils
 from gateway.admission.client import Admission, ledger_key
 from gateway.admission.connection import Connection
 from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.failover import Failover, Local
 from gateway.admission.heartbeat import Leases
 from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
@@ -91,6 +92,8 @@ class Gateway:
         self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
         self._turns = Turns(admission, self._redis, place.worker)
+        self._serves_alone = config.redis.on_failure.rates == "local"
+        failover = Failover(admission, Local(unix_ms) if self._serves_alone else None)
         self._writer = Writer(config.database.url.reveal())
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None
@@ -104,8 +107,8 @@ class Gateway:
         self._corridor = Corridor(
             snapshot_of(catalogue, self._transports, config.leases.ttl_s),
             self._authenticate,
-            Store(admission, self._leases, self._turns),
-            Bookkeeper(admission, self._observer, time.monotonic),
+            Store(failover, self._leases, self._turns),
+            Bookkeeper(failover, self._observer, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = False
@@ -127,10 +130,10 @@ class Gateway:
         """Return what the supervisor asks: whether requests would be served, and what is missing.
 
         A store that was lost, or fails, makes a worker degraded, not unready: every replica would go at once, and none would be
-        better.
+        better. One that was never reached makes it unready only where nothing is served without it.
         """
         connected = self._connection.fault is None
-        self._reached_store = self._reached_store or connected
+        self._reached_store = self._reached_store or connected or self._serves_alone
         store = "unavailable" if not connected else "failing" if self._admission.refusing else "ok"
         return {
             "worker": self._place.worker,

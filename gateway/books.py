@@ -10,7 +10,8 @@ from typing import Protocol
 
 import structlog
 
-from gateway.admission.client import Admission, AdmissionUnavailable
+from gateway.admission.connection import AdmissionUnavailable
+from gateway.admission.failover import Failover
 from gateway.policy.admission import Posted, Settle
 from gateway.policy.record import Record
 
@@ -38,7 +39,7 @@ class Observer(Protocol):
 class Bookkeeper:
     """Settles leases and hands records on; a `gateway.exchange.Books`."""
 
-    def __init__(self, admission: Admission, observer: Observer, now_s: Callable[[], float]) -> None:
+    def __init__(self, admission: Failover, observer: Observer, now_s: Callable[[], float]) -> None:
         self._admission = admission
         self._observer = observer
         self._now_s = now_s

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gateway.admission.client import Admission
+from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
 from gateway.admission.turns import Turns
 from gateway.errors import GatewayError, LimiterUnavailable
@@ -48,7 +48,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Store(msgspec.Struct, frozen=True):
     """The admission store, the leases that this worker keeps alive in it, and the turns that it waits for."""
 
-    admission: Admission
+    admission: Failover
     leases: Leases
     turns: Turns
 
@@ -115,8 +115,11 @@ class Walk:
         if wait is not None and isinstance(verdict, Queued):
             reservation.hold = Hold.WAITING
             verdict = await self._turn(verdict, wait)
-        reservation.hold = Hold.GRANTED if isinstance(verdict, Granted) else Hold.NONE
-        if reservation.hold is Hold.GRANTED:
+        if isinstance(verdict, Granted):
+            reservation.hold = Hold.GRANTED
+        elif not (isinstance(verdict, Refused) and verdict.local):
+            reservation.hold = Hold.NONE
+        if isinstance(verdict, Granted) and not verdict.local:
             self._store.leases.add(reservation.record.request_id, reservation.so_far)
         return verdict
 

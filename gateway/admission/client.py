@@ -79,6 +79,8 @@ class Admission:
         self.prefix = self._prefix = cell_prefix(prefix, cell)
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
+        self.gateways = 1
+        """How many workers there were at the last tick, this one included."""
         names = ("acquire", "switch", "confirm", "settle", "tick", "progress")
         self._acquire, self._switch, self._confirm, self._settle, self._tick, self._progress = map(Script, names)
 
@@ -108,12 +110,13 @@ class Admission:
         """Take the turn that has come; `rows` are those that were asked about."""
         return codec.verdict(await self._run(self._confirm, self._lease_keys(lease_id)[:3], ()), rows)
 
-    async def tick(self, waiters: Sequence[str]) -> tuple[Turn, ...]:
-        """End some leases that nobody renewed, keep waiters alive and give the turns that time has brought.
+    async def tick(self, worker: str, waiters: Sequence[str]) -> tuple[Turn, ...]:
+        """Say that a worker is there and keep its waiters alive; end some lapsed leases, and give the turns that time brought.
 
         Return what became of each waiter.
         """
-        return tuple(map(Turn, await self._run(self._tick, self._always, tuple(waiters))))
+        self.gateways, *turns = await self._run(self._tick, self._always, (worker, *waiters))
+        return tuple(map(Turn, turns))
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
         """Renew leases and post what they have used. Return the ids of those that live no more."""

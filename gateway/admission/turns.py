@@ -75,7 +75,7 @@ class Turns:
         """Ask for all who wait, once."""
         asked = [*self._waiting]
         try:
-            turns = await self._admission.tick(asked)
+            turns = await self._admission.tick(self.worker, asked)
         except AdmissionUnavailable:
             self.missed_ticks += 1
             return

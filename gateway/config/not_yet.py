@@ -43,11 +43,8 @@ NOT_YET = (
     Feature("named tokens of the admin API", ("ops.tokens",), _off),
     Feature("Redis by Sentinel or as a cluster", ("redis.url",), _no_scheme("redis+sentinel:", "redis+cluster:")),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature(
-        "serving without Redis, which for now means closed",
-        ("redis.on_failure.rates", "redis.on_failure.budgets"),
-        _only("closed"),
-    ),
+    Feature("unlimited service without Redis", ("redis.on_failure.rates",), _only("local", "closed")),
+    Feature("budgets without Redis", ("redis.on_failure.budgets",), _only("closed")),
     Feature("Postgres", ("database.url",), _no_scheme("postgres")),
     Feature("a pool of database connections", ("database.pool",), _only(10)),
     Feature("a dialect other than openai", ("providers.*.dialect",), _only("openai")),

@@ -196,20 +196,25 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Granted(msgspec.Struct, frozen=True, gc=False):
-    """The row that was committed, at `now_ms`."""
+    """The row that was committed, at `now_ms`. `local`: by one gateway alone, while the store was away."""
 
     row: int
     now_ms: int
     levels: tuple[Level, ...]
     refusals: tuple[Refusal, ...] = ()
+    local: bool = False
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """No row fitted; nothing was written. `refusals` has one entry for each row that was tested; `levels` are the last one's."""
+    """No row fitted; nothing was written. `refusals` has one entry for each row that was tested; `levels` are the last one's.
+
+    `local`: by one gateway alone; whether the store was written to is not known.
+    """
 
     now_ms: int
     refusals: tuple[Refusal, ...]
     levels: tuple[Level, ...]
+    local: bool = False
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):

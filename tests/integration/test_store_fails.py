@@ -14,7 +14,10 @@ LEASES = "tg:v1:{c0}:leases"
 
 async def test_an_error_of_the_stores_own_is_logged_and_shows(valkey: Valkey, tmp_path: Path) -> None:
     models = {"m": {"deployments": [{"provider": "p", "model": "up-m"}]}}
-    async with HttpServer(Models()) as server, running(config({"p": server.base_url}, models), valkey, tmp_path) as run:
+    async with (
+        HttpServer(Models()) as server,
+        running(config({"p": server.base_url}, models, redis={"on_failure": {"rates": "closed"}}), valkey, tmp_path) as run,
+    ):
         assert (await run.chat()).status_code == 200
         await run.settled()
         assert (run.gateway.status()["degraded"], run.gateway.status()["redis"]) == (False, "ok")

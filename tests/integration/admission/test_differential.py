@@ -188,7 +188,7 @@ async def done(admission: Admission, operation: Operation, waited: dict[str, tup
         case str():
             return await admission.confirm(operation, waited.get(operation, ()))
         case tuple():
-            return await admission.tick(operation)
+            return await admission.tick("w1", operation)
         case Acquire():
             return await admission.acquire(operation)
         case Switch():
@@ -196,7 +196,7 @@ async def done(admission: Admission, operation: Operation, waited: dict[str, tup
         case Settle():
             return await admission.settle(operation)
         case None:
-            return await admission.tick(())
+            return await admission.tick("w1", ())
         case reports:
             return await admission.progress(reports)
 

@@ -26,7 +26,7 @@ async def test_a_beat_renews_every_lease_and_posts_what_it_has_used(
     clock.now_ms += TTL_MS - 1
     await leases.beat()
     clock.now_ms += 1
-    await admission.tick(())
+    await admission.tick("w1", ())
     state = await stored(connection, CHARGES, clock.now_ms)
     assert state.leases == {"mine": clock.now_ms - 1 + TTL_MS}
     assert state.buckets == {("k:ci", "tpm"): (12 * MINUTE_MS - 600, 18)}
@@ -41,7 +41,7 @@ async def test_a_lease_that_was_let_go_is_renewed_no_more(admission: Admission, 
     leases.remove("mine")
     clock.now_ms += TTL_MS
     await leases.beat()
-    await admission.tick(())
+    await admission.tick("w1", ())
     assert await ledger(connection) == [("open", "mine"), ("abandoned", "mine")]
 
 

@@ -20,7 +20,7 @@ CHARGES = {place_of(charge): charge for charge in LIMITS}
 async def reaped(admission: Admission, connection: Connection) -> int:
     """Return how many leases one tick ends."""
     before = await ask(connection, "ZCARD", PREFIX + "leases")
-    await admission.tick(())
+    await admission.tick("w1", ())
     return int(before - await ask(connection, "ZCARD", PREFIX + "leases"))
 
 
@@ -106,7 +106,7 @@ async def test_the_ledger_has_what_each_end_was_given(admission: Admission, conn
     await admission.acquire(acquire("lapsed", row(LIMITS)))
     await admission.progress([progress("lapsed", estimate(10, 5))])
     clock.now_ms += TTL_MS
-    await admission.tick(())
+    await admission.tick("w1", ())
     await admission.settle(settle("lapsed"))
     kinds = ["open", "close", "open", "abandoned", "close"]
     assert [kind for kind, _ in await ledger(connection)] == kinds

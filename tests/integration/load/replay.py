@@ -41,7 +41,7 @@ class Replay:
             case "confirm":
                 self._confirm(run)
             case "tick":
-                self.buckets.tick([word.decode() for word in run.arguments[1:]], run.looked_ms)
+                self.buckets.tick([word.decode() for word in run.arguments[2:]], run.looked_ms)
             case _:
                 raise ValueError(run.script)
         for place, bucket in run.buckets():

@@ -22,6 +22,8 @@ STREAMS = 5
 RPM = 20
 """Leaks a third of a request in a second: what was spent is still to be seen when the store is back."""
 
+CLOSED = {"on_failure": {"rates": "closed"}}
+
 LONGEST_REFUSAL_S = 0.3
 RECOVERY_S = 5.0
 """The longest pause between two tries of a settlement, the reconnection, and some."""
@@ -72,7 +74,9 @@ async def under_way(valkey: Valkey, directory: Path, **sections: Any) -> AsyncIt
     upstream = Upstream()
     models: dict[str, Any] = {name: {"deployments": [{"provider": "p", "model": f"up-{name}"}]} for name in ("busy", "m")}
     async with HttpServer(upstream) as server:
-        settings = config({"p": server.base_url}, models, plan={"limits": {"rpm": RPM, "concurrency": 50}}, **sections)
+        settings = config(
+            {"p": server.base_url}, models, plan={"limits": {"rpm": RPM, "concurrency": 50}}, redis=CLOSED, **sections
+        )
         async with running(settings, valkey, directory) as run:
             scene = Scene(run, upstream, Notes(run))
             begun = asyncio.Semaphore(0)

@@ -14,7 +14,7 @@ ASKED_FOR = {
     "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
     "redis.url": "redis: {url: 'redis+sentinel://h'}\nkeys_pepper: 0123456789abcdef\ndatabase: {single_host: true}",
     "redis.cells": "redis: {cells: 2}",
-    "redis.on_failure.rates": "redis: {on_failure: {rates: local}}",
+    "redis.on_failure.rates": "redis: {on_failure: {rates: open}}",
     "redis.on_failure.budgets": "redis: {on_failure: {budgets: open}}",
     "database.url": "database: {url: 'postgresql://h/d'}",
     "database.pool": "database: {pool: 20}",
@@ -102,7 +102,7 @@ def test_defaults_are_never_refused() -> None:
     text = """
 api: {tls: null, trusted_proxies: []}
 ops: {tokens: []}
-redis: {url: embedded, cells: 1, on_failure: {rates: closed, budgets: closed, queue: refuse}}
+redis: {url: embedded, cells: 1, on_failure: {rates: local, budgets: closed, queue: refuse}}
 database: {url: "sqlite:///x.db", pool: 10}
 tiers: {default: {price: 1, queue: 0s}}
 plans: {p: {keepalive: "off", user_hash: false, budget: null, limits: {dynamic: null}}}

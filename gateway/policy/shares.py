@@ -1,0 +1,44 @@
+"""What one gateway may grant by itself while the store that all share is away: its share of every limit. Pure.
+
+A rate's share is rounded down and never nothing, a caller's concurrency is rounded up, a deployment's down. One request that the
+whole bucket would hold still fits a share that nobody uses. Only priority and default are served: flex and no-limit take what
+nobody counts, and service over the limit needs a limit to be over.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from gateway.policy.admission import Charge, Granted, Kind, Refusal, Refused, Row
+from gateway.policy.catalogue import Tier
+
+SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})
+
+
+def shared(rows: Sequence[Row], gateways: int) -> tuple[tuple[int, ...], tuple[Row, ...]]:
+    """Return the rows that one of so many gateways may serve alone, and their places among all."""
+    places = tuple(place for place, row in enumerate(rows) if row.tier in SERVED_ALONE)
+    return places, tuple(_row(rows[place], gateways) for place in places)
+
+
+def placed(verdict: Granted | Refused, places: Sequence[int]) -> Granted | Refused:
+    """Return a verdict about the rows at these places as one about all."""
+    refusals = tuple(Refusal(places[each.row], each.charge, each.wait_ms, each.never) for each in verdict.refusals)
+    if isinstance(verdict, Granted):
+        return replace(verdict, row=places[verdict.row], refusals=refusals, local=True)
+    return replace(verdict, refusals=refusals, local=True)
+
+
+def _row(row: Row, gateways: int) -> Row:
+    return replace(row, charges=tuple(_charge(charge, row.estimate.of(charge.unit), gateways) for charge in row.charges))
+
+
+def _charge(charge: Charge, cost: int, gateways: int) -> Charge:
+    if charge.kind is Kind.HELD:
+        share = -(-charge.capacity // gateways) if charge.tenant else charge.capacity // gateways
+        return replace(charge, capacity=max(1, share))
+    return replace(charge, capacity=max(1, charge.capacity // gateways, min(cost, charge.capacity)), rate=_rate(charge, gateways))
+
+
+def _rate(charge: Charge, gateways: int) -> int:
+    return max(1, charge.rate // gateways) if charge.kind is Kind.RATE else charge.rate

@@ -1,0 +1,95 @@
+"""The store dies, stops or refuses under load: the gateway serves on by its own share, and loses no row of the ledger."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.http_server import HttpServer
+from tests.fakes.openai import Models
+from tests.integration.load.rest import comes_to_rest
+from tests.running import Running, config, running
+from tests.valkey import Valkey
+
+RPM = 12
+LONGEST_S = 0.5
+"""A call that waits for a silent store takes a tenth of a second; the rest is for a machine that does much else."""
+
+RECOVERY_S = 8.0
+
+
+@asynccontextmanager
+async def gateway(valkey: Valkey, directory: Path, **sections: object) -> AsyncIterator[Running]:
+    models = {"m": {"deployments": [{"provider": "p", "model": "up-m", "max_concurrency": 4}]}}
+    plan = {"limits": {"rpm": RPM}, "tiers": ["default", "flex"]}
+    async with HttpServer(Models()) as server:
+        settings = config({"p": server.base_url}, models, plan=plan, **sections)
+        async with running(settings, valkey, directory) as run:
+            yield run
+
+
+async def served_alone(run: Running) -> int:
+    """Ask until the share is used up. Return how many requests were served."""
+    count = 0
+    for _ in range(2 * RPM):
+        began_s = time.monotonic()
+        answer = await run.chat(service_tier="default")
+        assert time.monotonic() - began_s < LONGEST_S
+        assert answer.status_code in (200, 429), answer.text
+        if answer.status_code == 429:
+            assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+            return count
+        assert answer.headers["x-ratelimit-limit-requests"] == str(RPM)
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("way", ["paused", "killed"])
+async def test_requests_are_served_and_limited_without_a_store_and_each_has_its_row(way: str, tmp_path: Path) -> None:
+    with Valkey() as valkey:
+        async with gateway(valkey, tmp_path) as run:
+            assert (await run.chat(service_tier="default")).status_code == 200
+            assert len(await run.rows()) == 1, "what only the store knows goes with it"
+            valkey.pause() if way == "paused" else valkey.stop()
+            served = await served_alone(run)
+            flex = await run.chat(service_tier="flex")
+            assert (flex.status_code, flex.json()["error"]["code"]) == (503, "limiter_unavailable")
+            status = run.gateway.status()
+            assert (status["ready"], status["degraded"]) == (True, True)
+            valkey.resume() if way == "paused" else valkey.start()
+            await comes_to_rest(run, within_s=RECOVERY_S)
+            assert (await run.chat(service_tier="default")).status_code == 200
+            assert RPM <= served <= RPM + 1
+            rows = await run.rows()
+            assert [row["outcome"] for row in rows] == ["ok"] * (served + 2)
+
+
+async def test_a_store_that_takes_no_writes_is_as_good_as_none(tmp_path: Path) -> None:
+    with Valkey() as valkey:
+        async with gateway(valkey, tmp_path) as run:
+            await run.gateway._redis.config_set("maxmemory", "1")
+            assert (await run.chat(service_tier="default")).status_code == 200
+            await run.gateway._redis.config_set("maxmemory", "0")
+            await comes_to_rest(run, within_s=RECOVERY_S)
+            assert [row["outcome"] for row in await run.rows()] == ["ok"]
+
+
+async def test_what_runs_alone_counts_against_its_share_until_it_ends(tmp_path: Path) -> None:
+    with Valkey() as valkey:
+        async with gateway(valkey, tmp_path) as run:
+            valkey.stop()
+            holding = [asyncio.create_task(run.chat(service_tier="default", user="holder")) for _ in range(4)]
+            while len(run.gateway._sweep) < 4 or sum(t.occupancy().busy for t in run.gateway._transports.values()) < 4:
+                await asyncio.sleep(0.005)
+            full = await run.chat(service_tier="default")
+            assert (full.status_code, full.json()["error"]["code"]) == (429, "engine_overloaded")
+            for task in holding:
+                task.cancel()
+            await asyncio.wait(holding)
+            await run.gateway._sweep.empty.wait()
+            assert (await run.chat(service_tier="default")).status_code == 200
+            valkey.start()
+            await comes_to_rest(run, within_s=RECOVERY_S)
