@@ -9,6 +9,7 @@ import contextlib
 import ssl
 import sys
 import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     redis_url: str
     state_dir: Path
     pepper: bytes
+    is_orphan: Callable[[], bool] = lambda: False
+    """Whether who started this worker is gone: what it granted by itself then, nobody would hear of."""
 
     def __repr__(self) -> str:
         return f"Place({self.worker!r})"
@@ -93,7 +96,7 @@ class Gateway:
         self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
         self._turns = Turns(admission, self._redis, place.worker)
         self._serves_alone = config.redis.on_failure.rates == "local"
-        failover = Failover(admission, Local(unix_ms) if self._serves_alone else None)
+        failover = Failover(admission, Local(unix_ms, place.is_orphan) if self._serves_alone else None)
         self._writer = Writer(config.database.url.reveal())
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None

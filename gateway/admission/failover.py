@@ -23,17 +23,21 @@ log = structlog.get_logger(__name__)
 class Local:
     """This worker's own buckets, which are empty whenever the store is there."""
 
-    def __init__(self, now_ms: Callable[[], int]) -> None:
+    def __init__(self, now_ms: Callable[[], int], is_orphan: Callable[[], bool] = lambda: False) -> None:
         self._now_ms = now_ms
+        self._is_orphan = is_orphan
         self._buckets = Buckets(lambda _: None)
 
     def __contains__(self, lease_id: str) -> bool:
         return lease_id in self._buckets.leases
 
     def decide(self, request: Acquire | Switch, gateways: int) -> Granted | Refused | None:
-        """Return a verdict by the share of one of so many gateways, None where nothing of what is asked may be served alone."""
+        """Return a verdict by the share of one of so many gateways, None where nothing of what is asked may be served alone.
+
+        An orphan ends too soon to settle what it would grant.
+        """
         places, rows = shared(request.rows, gateways)
-        if not rows:
+        if not rows or self._is_orphan():
             return None
         verdict: Verdict
         if isinstance(request, Switch) and request.id in self:
