@@ -48,8 +48,10 @@ def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
     return f"{cell_prefix(prefix, cell)}ledger"
 
 
-BEFORE = ("core", "rows", "queue")
-"""What stands before every script, but for the one that touches neither rows nor queues."""
+ASKED_ABOUT_ROWS = frozenset({"acquire", "switch", "confirm"})
+
+ROOM = "open_room = function()\n%s\nend"
+"""What only waiters need is text that most calls do not run."""
 
 
 class Script:
@@ -57,8 +59,12 @@ class Script:
 
     def __init__(self, name: str) -> None:
         room = files("gateway.admission")
-        parts = ("core", name) if name == "progress" else (*BEFORE, name)
-        self.text = "\n".join((room / f"{part}.lua").read_text("utf-8") for part in parts)
+        core, rows, queue, serve, script = (
+            (room / f"{part}.lua").read_text("utf-8") for part in ("core", "rows", "queue", "serve", name)
+        )
+        whole = name in ASKED_ABOUT_ROWS
+        parts = (core, rows, ROOM % queue, serve, script) if whole else (core, ROOM % f"{rows}\n{queue}", script)
+        self.text = "\n".join(parts)
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 

@@ -172,3 +172,58 @@ local function flush_scopes()
     end
   end
 end
+
+-- Pools of waiters, see queue.lua. Most calls meet none, and a store runs all of a script's text at every call: what only waiters need
+-- stands in `open_room`, which the script defines, and is made when it is asked for.
+
+local FIGURES, REAPED_AT_ONCE, REST_MS = 'dddddddddd', 8, 3600000
+local pools, room, open_room = {}, nil, nil
+
+local function queue()
+  room = room or open_room()
+  return room
+end
+
+-- The pool of this name, false where nobody has waited lately.
+local function known_pool(name)
+  local pool = pools[name]
+  if pool == nil then
+    local text = name ~= '' and call('GET', PREFIX .. 'pool:' .. name)
+    pool = false
+    if text then
+      local p, d, f, vp, vd, vf, streak, every, turned, seq = from_bytes(FIGURES, text)
+      pool = {
+        name = name, n = {[0] = p, [1] = d, [3] = f}, last = {[0] = vp, [1] = vd, [3] = vf}, streak = streak, every = every,
+        turned = turned, seq = seq,
+      }
+    end
+    pools[name] = pool
+  end
+  return pool
+end
+
+-- Give turns in a pool while there is room for whose turn it is.
+local function dispatch(name)
+  if known_pool(name) then queue().dispatch(name) end
+end
+
+-- End lapsed leases, a few at a time.
+local function reap()
+  local lapsed = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, REAPED_AT_ONCE)
+  for _, id in ipairs(lapsed) do
+    if call('ZSCORE', KEYS[1], id) then queue().lapse(id) end
+  end
+  return #lapsed
+end
+
+-- Write every scope and every pool that was touched, once.
+local function flush()
+  flush_scopes()
+  for name, pool in pairs(pools) do
+    if pool and pool.touched then
+      local n, v, key = pool.n, pool.last, PREFIX .. 'pool:' .. name
+      local text = to_bytes(FIGURES, n[0], n[1], n[3], v[0], v[1], v[3], pool.streak, pool.every, pool.turned, pool.seq)
+      if n[0] + n[1] + n[3] == 0 then call('SET', key, text, 'PX', REST_MS) else call('SET', key, text) end
+    end
+  end
+end

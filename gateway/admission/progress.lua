@@ -16,5 +16,5 @@ for i = 3, #KEYS do
     lost[#lost + 1] = i - 3
   end
 end
-flush_scopes()
+flush()
 return lost

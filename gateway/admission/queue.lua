@@ -1,35 +1,15 @@
--- Pools of waiters, and the turns that they are given. Stands behind rows.lua; the rules are those of gateway.policy.queue.
+-- What waiting takes: lanes, turns, and the ends of who waits. It stands in `open_room`, behind core.lua and rows.lua; the rules are
+-- those of gateway.policy.queue.
 --
 -- A pool is ten doubles under `pool:<name>`: how many wait (priority, default, flex), the tag that each lane gave last, the streak of
 -- priority, how long a turn takes and when the last one came, both in ms, and the number of the last to come. Without the key nobody
 -- has waited lately. A lane is a ZSET of orgs by tag, `lane:<precedence>:<name>`; each org in it has a ZSET of its waiters in their
 -- order, `line:<precedence>:<length of name>:<name>:<org>`: either name may hold colons.
 
-local PRIORITY, DEFAULT, OVER_LIMIT, FLEX = 0, 1, 2, 3
+local PRIORITY, DEFAULT, FLEX = 0, 1, 3
 local LANES = {PRIORITY, DEFAULT, FLEX}
-local PRIORITY_TURNS, TURNS_AT_ONCE, REAPED_AT_ONCE = 4, 64, 8
-local WAITER_TTL_MS, CONFIRM_MS, REST_MS = 5000, 3000, 3600000
-local FIGURES = 'dddddddddd'
-
-local pools, dispatch = {}, nil
-
--- The pool of this name, false where nobody has waited lately.
-local function known_pool(name)
-  local pool = pools[name]
-  if pool == nil then
-    local text = name ~= '' and call('GET', PREFIX .. 'pool:' .. name)
-    pool = false
-    if text then
-      local p, d, f, vp, vd, vf, streak, every, turned, seq = from_bytes(FIGURES, text)
-      pool = {
-        name = name, n = {[0] = p, [1] = d, [3] = f}, last = {[0] = vp, [1] = vd, [3] = vf}, streak = streak, every = every,
-        turned = turned, seq = seq,
-      }
-    end
-    pools[name] = pool
-  end
-  return pool
-end
+local PRIORITY_TURNS, TURNS_AT_ONCE = 4, 64
+local WAITER_TTL_MS, CONFIRM_MS = 5000, 3000
 
 local function pool_of(name)
   local pool = known_pool(name)
@@ -157,15 +137,6 @@ local function lapse(id)
   dispatch(lease.pool)
 end
 
--- End lapsed leases, a few at a time.
-local function reap()
-  local lapsed = call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, REAPED_AT_ONCE)
-  for _, id in ipairs(lapsed) do
-    if call('ZSCORE', KEYS[1], id) then lapse(id) end
-  end
-  return #lapsed
-end
-
 -- The first of a waiter's rows that fits now, its buckets, and what the lease has.
 local function fitting(lease)
   for _, found in ipairs(lease.waiter[5]) do
@@ -179,9 +150,8 @@ local function fitting(lease)
 end
 
 -- Give turns in a pool while there is room for whose turn it is.
-dispatch = function(name)
+local function give_turns(name)
   local pool = known_pool(name)
-  if not pool then return end
   for _ = 1, TURNS_AT_ONCE do
     local precedence = next_lane(pool)
     if not precedence then return end
@@ -208,88 +178,17 @@ dispatch = function(name)
   end
 end
 
-local function said(lease)
-  if waits(lease) or lease.grant == '' then return encode({QUEUED, now, 0, {}, {}}) end
-  return lease.grant
-end
-
--- Test the rows in order and commit the first that fits. Returns what was found: the lease that it makes, if one fitted, and else the
--- rows of the last one's pool that may be waited for.
-local function choose(rows, prior)
-  local refusals, levels, tested, waiting = {}, {}, 0, {}
-  for place, asked in ipairs(rows) do
-    local index, buckets = place - 1, open_row(asked.row, asked.keys, 0)
-    local refusal, ends, waitable = refusal_of(index, asked, buckets, prior)
-    local pool = known_pool(asked.pool)
-    if not refusal and pool and stands_before(pool, asked.precedence) then
-      refusal, ends, waitable = out_of_turn(index, asked.row), false, true
-    end
-    if not refusal then
-      local lease = commit(asked, buckets, prior)
-      if pool then count(pool, asked.precedence) end
-      return {lease = lease, index = index, levels = levels_of(asked.row, buckets), refusals = refusals, waiting = {}}
-    end
-    for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end
-    levels, tested = levels_of(asked.row, buckets), index
-    if ends then return {tested = tested, levels = levels, refusals = refusals, waiting = {}} end
-    if waitable and asked.pool ~= '' and asked.pool == rows[#rows].pool and asked.precedence ~= OVER_LIMIT then
-      waiting[#waiting + 1] = {index, asked}
-    end
-  end
-  return {tested = tested, levels = levels, refusals = refusals, waiting = waiting}
-end
-
--- Find a row for a request now, or let it wait for one: under `old`, or as the new lease `id` where that is nil. `wait` is packed:
--- {org, worker, patience in ms, most waiters, most of an org}; '' does not wait. Returns the reply, and the lease that it makes.
-local function serve(id, old, ttl, wait)
-  local rows, prior, order, seen = rows_asked(), nil, {}, {}
-  for _, asked in ipairs(rows) do
-    if not seen[asked.pool] then dispatch(asked.pool) end
-    seen[asked.pool] = true
-  end
-  if old then prior, order = claims_of(old) end
-  local before = old or {keys = {}, ttl = ttl, used = '', grant = '', opened = ARGV[3], noted = 0}
-  local found = choose(rows, prior)
-  if found.lease then
-    replace_lease(before, found.lease, prior, order, false)
-    found.lease.ttl = ttl
-    return encode({GRANTED, now, found.index, found.levels, found.refusals}), found.lease
-  end
-  local refused = {REFUSED, now, found.tested, found.levels, found.refusals}
-  if wait == '' or #found.waiting == 0 then return encode(refused), nil, prior, order end
-  local asked, bounds = found.waiting[1][2], decode(wait)
-  local pool, precedence, org = pool_of(asked.pool), asked.precedence, bounds[1]
+-- How many a newcomer of this precedence comes after, how long it would wait by what is known, and whether it may: {org, worker,
+-- patience in ms, most waiters, most of an org}.
+local function entry(pool, precedence, bounds)
   local ahead, of_org = ahead_of(pool, precedence), 0
-  for _, each in ipairs(LANES) do of_org = of_org + call('ZCARD', line_of(pool, each, org)) end
+  for _, each in ipairs(LANES) do of_org = of_org + call('ZCARD', line_of(pool, each, bounds[1])) end
   local expected = pool.every * (ahead + 1)
-  if pool.n[PRIORITY] + pool.n[DEFAULT] + pool.n[FLEX] >= bounds[4] or of_org >= bounds[5] or expected > bounds[3] then
-    local last = #found.refusals - 1
-    if found.refusals[last] == -1 and expected > 0 then found.refusals[last] = expected end
-    return encode(refused), nil, prior, order
-  end
-  local own = own_part(asked)
-  local lease, offered = commit(own, open_row(own.row, own.keys, 0), prior), {}
-  replace_lease(before, lease, prior, order, false)
-  for i, each in ipairs(found.waiting) do offered[i] = {each[1], each[2].packed, each[2].figures, each[2].keys} end
-  lease.ttl, lease.waiter = ttl, {asked.pool, precedence, org, bounds[2], offered}
-  write_lease(id, lease, WAITER_TTL_MS)
-  join(pool, precedence, org, id, old ~= nil)
-  dispatch(asked.pool)
-  lease = read_lease(id)
-  if lease.turn < 0 then return encode({QUEUED, now, ahead, found.levels, found.refusals}), lease end
-  local index = lease.turn
-  lease.turn = -1
-  return encode({GRANTED, now, index, levels_of(lease.row, lease.buckets), found.refusals}), lease
+  local waiting = pool.n[PRIORITY] + pool.n[DEFAULT] + pool.n[FLEX]
+  return ahead, expected, waiting < bounds[4] and of_org < bounds[5] and expected <= bounds[3]
 end
 
--- Write every scope and every pool that was touched, once.
-local function flush()
-  flush_scopes()
-  for name, pool in pairs(pools) do
-    if pool and pool.touched then
-      local n, v, key = pool.n, pool.last, PREFIX .. 'pool:' .. name
-      local text = to_bytes(FIGURES, n[0], n[1], n[3], v[0], v[1], v[3], pool.streak, pool.every, pool.turned, pool.seq)
-      if n[0] + n[1] + n[3] == 0 then call('SET', key, text, 'PX', REST_MS) else call('SET', key, text) end
-    end
-  end
-end
+return {
+  pool_of = pool_of, stands_before = stands_before, count = count, entry = entry, join = join, leave = leave_queue,
+  withdraw = withdraw, lapse = lapse, dispatch = give_turns, WAITER_TTL_MS = WAITER_TTL_MS,
+}
