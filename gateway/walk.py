@@ -154,7 +154,9 @@ class Walk:
         began_s = job.now_s()
         record.rate_headers = verdicts.rate_headers(queued.levels)
         job.watch.arm((Cut.QUEUE, began_s + wait.patience_ms / 1000))
-        last, target = job.plan.candidates[-1].stage, job.plan.candidates[self._offered[-1]].target
+        last = job.plan.candidates[-1].stage
+        # Of its last model's rows the first is what it waits for; one over the limit, which never waits, may come after it.
+        target = next(each.target for each in job.plan.candidates if each.stage == last)
         passed_by = [each for each in queued.refusals if job.plan.candidates[self._offered[each.row]].stage != last]
         try:
             verdict: Verdict = queued

@@ -25,11 +25,12 @@ def settings() -> dict[str, object]:
     found = config({"p": "{upstream}"}, models)
     return {
         **found,
-        "keys": [*found["keys"], {"name": "other", "org": "other", "secret": OTHER}],
+        "keys": [*found["keys"], {"name": "other", "org": "other", "secret": OTHER, "over_limit": {"rpm": 60}}],
         "orgs": {**found["orgs"], "other": {"plan": "all"}},
         "tiers": {
             "priority": {"queue": "5s"},
             "default": {"queue": "5s"},
+            "over-limit": {"queue": "0s"},
             "flex": {"queue": f"{int(1000 * PATIENCE_S)}ms"},
         },
     }
@@ -165,15 +166,16 @@ BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
 
 
 async def test_who_waits_shows_in_the_metrics(busy: Scene) -> None:
-    async def depth() -> float:
+    async def waiting_at() -> dict[str, float]:
         lines = (await busy.run.gateway._exposition.render()).decode().splitlines()
-        [found] = [line for line in lines if line.startswith('tiergate_queue_depth{model="m",tier="priority"}')]
-        return float(found.rpartition(" ")[2])
+        depths = [line.split('tier="')[1] for line in lines if line.startswith('tiergate_queue_depth{model="m"')]
+        return {line.partition('"')[0]: float(line.rpartition(" ")[2]) for line in depths}
 
-    assert await depth() == 0
+    none = {"priority": 0, "default": 0, "flex": 0}
+    assert await waiting_at() == none
     async with busy.filled("m"):
-        waiting = asking(busy, service_tier="priority")
-        await busy.run.waiting(1)
-        assert await depth() == 1
-    assert (await waiting).status_code == 200
-    assert await depth() == 0
+        tasks = [asking(busy, service_tier="priority"), asking(busy, service_tier="auto", key=OTHER)]
+        await busy.run.waiting(2)
+        assert await waiting_at() == {**none, "priority": 1, "default": 1}
+    assert [each.status_code for each in await asyncio.gather(*tasks)] == [200, 200]
+    assert await waiting_at() == none
