@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 
 
 class Local:
-    """This worker's own buckets, which are empty whenever the store is there."""
+    """This worker's own buckets. While the store is there they only leak: one that comes and goes is worth one burst."""
 
     def __init__(self, now_ms: Callable[[], int], is_orphan: Callable[[], bool] = lambda: False) -> None:
         self._now_ms = now_ms
@@ -51,11 +51,6 @@ class Local:
         if request.id in self:
             self._buckets.settle(request, self._now_ms())
             del self._buckets.done[request.id]
-
-    def forget(self) -> None:
-        """Begin anew, unless leases are still held: the next time without a store has nothing to do with the last."""
-        if not self._buckets.leases and self._buckets.buckets:
-            self._buckets = Buckets(lambda _: None)
 
 
 class Failover:
@@ -109,5 +104,3 @@ class Failover:
         if self._alone:
             self._alone = False
             log.info("admission_shared_again")
-        if self._local is not None:
-            self._local.forget()
