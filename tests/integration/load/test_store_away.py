@@ -24,8 +24,7 @@ RPM = 20
 
 CLOSED = {"on_failure": {"rates": "closed"}}
 
-LONGEST_REFUSAL_S = 1.0
-"""A call waits for the store for a tenth of a second; one that hangs takes all of its time; the rest is the machine's."""
+LONGEST_REFUSAL_S = 0.3
 
 RECOVERY_S = 5.0
 """The longest pause between two tries of a settlement, the reconnection, and some."""
