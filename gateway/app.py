@@ -26,6 +26,7 @@ from gateway.admission.heartbeat import Leases
 from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
 from gateway.config import Config, compile_catalogue
+from gateway.job import Snapshot, Store
 from gateway.pipeline import Corridor
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.keys import check_key, enter
@@ -45,7 +46,6 @@ from gateway.telemetry.observer import Observer
 from gateway.upstream import connect
 from gateway.upstream.origin import tls_context
 from gateway.upstream.transport import Transport
-from gateway.walk import Snapshot, Store
 from gateway.watch import Cut, Sweep
 from gateway.web.api import ROUTES, Catalogues, build_api
 from gateway.web.control import build_control
@@ -91,12 +91,14 @@ class Gateway:
         self._connection = Connection(
             parse_endpoint(place.redis_url, ca_file=config.redis.ca_file), self._tasks, timeout_s=config.redis.timeout_s
         )
-        self._admission = admission = Admission(self._connection, prefix=config.redis.prefix, cell=CELL)
+        self._admission = admission = Admission(
+            self._connection, prefix=config.redis.prefix, cell=CELL, breaker=catalogue.breaker
+        )
         self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
         self._turns = Turns(admission, self._redis, place.worker)
         self._serves_alone = config.redis.on_failure.rates == "local"
-        failover = Failover(admission, Local(unix_ms, place.is_orphan) if self._serves_alone else None)
+        failover = Failover(admission, Local(unix_ms, place.is_orphan, catalogue.breaker) if self._serves_alone else None)
         self._writer = Writer(config.database.url.reveal())
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None

@@ -12,7 +12,8 @@ import structlog
 
 from gateway.admission.connection import AdmissionUnavailable
 from gateway.admission.failover import Failover
-from gateway.policy.admission import Posted, Settle
+from gateway.policy.admission import Settle
+from gateway.policy.answers import Posted
 from gateway.policy.record import Record
 
 FIRST_PAUSE_S = 0.1

@@ -11,10 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.policy.admission import Estimate, Posted, Settle
+from gateway.faults import Failed
+from gateway.policy.admission import NO_ENDING, Ending, Estimate, Settle, Sign
+from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
 from gateway.policy.pricing import Tariff
 from gateway.policy.record import Closed, Opened, Outcome, Record
+from gateway.policy.upstreams import ending_of
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
 from gateway.upstream.attempt import Committed, Flowing, Holder
@@ -67,6 +70,7 @@ class Reservation:
         self.hold = Hold.NONE
         self.capacity = False
         """The last attempt ended in capacity: nothing is posted."""
+        self._ending = NO_ENDING
         self._tariff = Tariff()
         self._prompt_tokens = 0
         self._source: Answer | StreamReader | None = None
@@ -84,7 +88,21 @@ class Reservation:
     def begin(self, tariff: Tariff, prompt_tokens: int) -> None:
         """Start an attempt: from here on it is charged at `tariff`, for an estimated prompt where nobody knows better."""
         self._tariff, self._prompt_tokens = tariff, prompt_tokens
-        self.capacity = False
+        self.capacity, self._ending = False, NO_ENDING
+
+    def end_attempt(self, failed: Failed, dice: int) -> None:
+        """Take note of how an attempt failed; `dice` are random bits."""
+        self.break_off(failed, dice)
+        self.capacity = self._ending.sign.is_capacity
+
+    def break_off(self, failed: Failed, dice: int) -> None:
+        """Take note of how an answer broke off that was under way: what it used is paid for all the same."""
+        self._ending = ending_of(failed, dice)
+
+    def hand_over_ending(self) -> Ending:
+        """Return how the attempt ended, for the one call that tells the store: it must not be told twice."""
+        ending, self._ending = self._ending, NO_ENDING
+        return ending
 
     def give_up(self) -> None:
         """End an attempt that failed: what it used is not the client's to pay."""
@@ -94,6 +112,7 @@ class Reservation:
     def commit(self, committed: Committed) -> None:
         """Take note of what is on its way to the client: its usage is what will be paid for."""
         self._source = committed.reader if isinstance(committed, Flowing) else committed
+        self._ending = Ending(Sign.GOOD)
         echo = self._tariff.echo(self._source.tier)
         if echo is not None:
             self.record.tier_served = echo.tier
@@ -145,6 +164,7 @@ class Reservation:
             actual=Estimate(1, usage.input, usage.output, usage.total),
             closed=encode(closed(record, opened)),
             certain=certain,
+            ending=self._ending,
         )
         record.opened = certain
         try:

@@ -12,6 +12,7 @@ import msgspec
 from gateway.admission.client import AdmissionUnavailable
 from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, UpstreamTimeout, status_of
 from gateway.exchange import Books, Exchange, Hold, Reservation
+from gateway.job import Job, Snapshot, Store
 from gateway.policy import tiers, verdicts
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.deadlines import deadline
@@ -19,7 +20,7 @@ from gateway.policy.floods import FloodGuard
 from gateway.policy.keys import for_project
 from gateway.policy.record import Opened, Outcome, Record
 from gateway.tasks import Owned
-from gateway.walk import Job, Snapshot, Store, Walk
+from gateway.walk import Walk
 from gateway.watch import Cut, Watch
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 
@@ -119,6 +120,7 @@ class Corridor:
             watch=visit.watch,
             due=due,
             opened=reservation.open(opened(record, key)),
+            dice=visit.dice,
             now_s=self._books.now_s,
         )
         return await Walk(self._store, job).run()

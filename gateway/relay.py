@@ -182,6 +182,7 @@ class Relay:
         return envelope.event(error)
 
     def _note_fault(self, fault: Fault) -> None:
+        self._exchange.reservation.break_off(Failed(fault=fault), 0)
         attempts = self._record.attempts
         attempts[-1] = replace(attempts[-1], outcome=fault)
 

@@ -5,65 +5,25 @@ to candidate in one step, so that a request never holds two and never none.
 """
 
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping
 
-import msgspec
-
-from gateway.admission.failover import Failover
-from gateway.admission.heartbeat import Leases
-from gateway.admission.turns import Turns
 from gateway.errors import GatewayError, LimiterUnavailable
-from gateway.exchange import Exchange, Hold, Reservation
+from gateway.exchange import Exchange, Hold
 from gateway.faults import EndClass, Failed, Fault
+from gateway.job import Job, Store
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire, Granted, Queued, Refusal, Refused, Row, Switch, Verdict, Wait
-from gateway.policy.catalogue import Catalogue
-from gateway.policy.deadlines import Deadline
+from gateway.policy.admission import Acquire, Row, Switch, Wait
+from gateway.policy.answers import Granted, Queued, Refusal, Refused, Verdict
 from gateway.policy.patience import wait_of
 from gateway.policy.record import Attempt
-from gateway.policy.routing import RATE_LIMIT, Candidate, End, Plan, Planner, end_class, remaining
-from gateway.providers.protocol import Dialect, Edits
+from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, remaining
+from gateway.providers.protocol import Edits
 from gateway.upstream.attempt import Committed, Dispatch, attempt
-from gateway.upstream.transport import Transport
-from gateway.watch import Cut, Watch
+from gateway.watch import Cut
 from gateway.wire.request import InferenceRequest
 
 LOST_WAIT_MS = 1_000
 """When to come back to a store that has just restarted."""
-
-
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One configuration as requests see it; a request keeps the one that it began with."""
-
-    catalogue: Catalogue
-    planner: Planner
-    dialects: Mapping[str, Dialect]
-    """By provider."""
-    transports: Mapping[str, Transport]
-    """By deployment: none can take another's connections."""
-    lease_ttl_ms: int
-
-
-class Store(msgspec.Struct, frozen=True):
-    """The admission store, the leases that this worker keeps alive in it, and the turns that it waits for."""
-
-    admission: Failover
-    leases: Leases
-    turns: Turns
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What the walk is about: the request, its plan, what it holds and what may cut it short."""
-
-    snapshot: Snapshot
-    request: InferenceRequest
-    plan: Plan
-    reservation: Reservation
-    watch: Watch
-    due: Deadline
-    opened: bytes
-    now_s: Callable[[], float]
 
 
 class Walk:
@@ -131,22 +91,32 @@ class Walk:
         if failed.retry_after_ms is not None:
             self._hints_ms.append(failed.retry_after_ms)
         self._ends.append(End(self._place, end_class(failed), failed.sent))
-        reservation.capacity = failed.fault.end_class is EndClass.CAPACITY
-        self._offered = remaining(job.plan, self._ends)
+        reservation.end_attempt(failed, job.dice)
+        self._offered = remaining(job.plan, self._ends, waits=self._patience() is not None)
         if not self._offered:
             raise verdicts.exhausted(failed, candidate.target.tier, self._hints_ms)
         wait = self._wait()
-        switch = Switch(reservation.record.request_id, reservation.capacity, self._rows(), job.snapshot.lease_ttl_ms, wait)
+        ending = reservation.hand_over_ending()
+        switch = Switch(reservation.record.request_id, ending, self._rows(), job.snapshot.lease_ttl_ms, wait)
         verdict = await self._store.admission.switch(switch)
         return verdict if wait is None or not isinstance(verdict, Queued) else await self._turn(verdict, wait)
 
     def _wait(self) -> Wait | None:
         """Return how the request may wait for what it is offered."""
-        job, turns, plan = self._job, self._store.turns, self._job.plan
+        plan = self._job.plan
         # Every model but the last is asked as if the client could not wait.
-        if turns.full or not self._offered or plan.candidates[self._offered[-1]].stage != plan.candidates[-1].stage:
+        if not self._offered or plan.candidates[self._offered[-1]].stage != plan.candidates[-1].stage:
             return None
-        return wait_of(plan.patience, job.reservation.record.org or "", turns.worker, job.due.commit_s - job.now_s())
+        return self._patience()
+
+    def _patience(self) -> Wait | None:
+        """Return how the request may wait for its last model, with what its earlier waits have left of its time."""
+        job, turns = self._job, self._store.turns
+        if turns.full:
+            return None
+        record, patience = job.reservation.record, job.plan.patience
+        rest_s = min(job.due.commit_s - job.now_s(), patience.longest_s - record.queued_ms / 1000)
+        return wait_of(patience, record.org or "", turns.worker, rest_s)
 
     async def _turn(self, queued: Queued, wait: Wait) -> Verdict:
         """Return what the store says when the turn has come. Raises the refusal when it has not come in time."""
@@ -179,7 +149,7 @@ class Walk:
         return verdict
 
     def _rows(self) -> tuple[Row, ...]:
-        return tuple(self._job.plan.candidates[place].row for place in self._offered)
+        return offer(self._job.plan, self._offered)
 
     def _granted(self, verdict: Verdict) -> Candidate:
         """Return the candidate that was granted. Raises what the refusals amount to when none was."""
@@ -204,17 +174,20 @@ class Walk:
 
     def _note_refusal(self, refusal: Refusal) -> None:
         place = self._offered[refusal.row]
-        self._ends.append(End(place, RATE_LIMIT if refusal.charge.tenant else EndClass.CAPACITY, sent=False))
+        came_back = any(end.candidate == place for end in self._ends)
+        self._ends.append(End(place, refusal_class(refusal), sent=False))
         if refusal.wait_ms is not None and not refusal.charge.tenant:
             self._hints_ms.append(refusal.wait_ms)
         candidates = self._job.plan.candidates
         deployment = candidates[place].target.deployment
         if any(candidates[later].target.deployment is deployment for later in self._offered[refusal.row + 1 :]):
             return  # the same deployment comes again, over the limit: that one tells how it ended
+        if came_back:
+            return  # it was tried before, and told then how that ended
         noted = Attempt(
             model=candidates[place].target.model.name,
             provider=deployment.provider.name,
-            status=429,
+            status=429 if self._ends[-1].end_class != EndClass.UNAVAILABLE else 0,
             outcome="refused",
             sent=False,
         )

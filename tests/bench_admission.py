@@ -12,7 +12,8 @@ import uvloop
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection, pack
 from gateway.admission.endpoint import parse_endpoint
-from gateway.policy.admission import Acquire, Estimate, Granted, Progress, Reach, Row, Settle
+from gateway.policy.admission import Acquire, Estimate, Progress, Reach, Row, Settle, Upstream
+from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.limits import charges
 from gateway.tasks import Owned
@@ -29,7 +30,7 @@ CHARGES = (
     + charges("m:a", Limits(rpm=6_000_000), reach=Reach.MODEL, tenant=False)
     + charges("d:a/one/x", Limits(rpm=6_000_000, concurrency=10_000), reach=Reach.DEPLOYMENT, tenant=False)
 )
-ROWS = (Row("a/one/x", "a", Tier.DEFAULT, CHARGES, Estimate(1, 100, 200, 300)),)
+ROWS = (Row(Upstream(), "a", Tier.DEFAULT, CHARGES, Estimate(1, 100, 200, 300)),)
 USED = Estimate(1, 100, 50, 150)
 OPENED, CLOSED = b"o" * 200, b"c" * 400
 

@@ -9,7 +9,7 @@ local lease, reply = read_lease(id), nil
 if lease then
   reply = said(lease)
 elseif call('EXISTS', KEYS[4]) == 1 then
-  reply = encode({SPENT, now, 0, {}, {}})
+  reply = encode({SPENT, now, 0, {}, {}, 0})
 else
   reply, lease = serve(id, nil, tonumber(ARGV[2]), ARGV[4])
   if lease and not lease.waiter then

@@ -12,9 +12,11 @@ from importlib.resources import files
 import structlog
 
 from gateway.admission import codec
-from gateway.admission.codec import RowEncoder, encode_estimate, encode_queue, encode_wait
+from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
-from gateway.policy.admission import Acquire, Posted, Progress, Row, Settle, Switch, Turn, Verdict
+from gateway.policy.admission import Acquire, Progress, Report, Row, Settle, Switch
+from gateway.policy.answers import Posted, Turn, Verdict
+from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 
 __all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "turn_channel"]
 
@@ -51,7 +53,7 @@ def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
 ASKED_ABOUT_ROWS = frozenset({"acquire", "switch", "confirm"})
 
 ROOM = "open_room = function()\n%s\nend"
-"""What only waiters need is text that most calls do not run."""
+"""What only waiters need, and upstreams in trouble, is text that most calls do not run."""
 
 
 class Script:
@@ -59,11 +61,11 @@ class Script:
 
     def __init__(self, name: str) -> None:
         room = files("gateway.admission")
-        core, rows, queue, serve, script = (
-            (room / f"{part}.lua").read_text("utf-8") for part in ("core", "rows", "queue", "serve", name)
+        core, rows, upstreams, queue, serve, script = (
+            (room / f"{part}.lua").read_text("utf-8") for part in ("core", "rows", "upstreams", "queue", "serve", name)
         )
-        whole = name in ASKED_ABOUT_ROWS
-        parts = (core, rows, ROOM % queue, serve, script) if whole else (core, ROOM % f"{rows}\n{queue}", script)
+        whole, seldom = name in ASKED_ABOUT_ROWS, f"{upstreams}\n{queue}"
+        parts = (core, rows, ROOM % seldom, serve, script) if whole else (core, ROOM % f"{rows}\n{seldom}", script)
         self.text = "\n".join(parts)
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
@@ -77,18 +79,25 @@ class Admission:
     """The admission store of one cell. `clock` (Unix milliseconds) replaces the store's where time is driven."""
 
     def __init__(
-        self, connection: Connection, *, prefix: str = "tg", cell: str = "c0", clock: Callable[[], Argument] = own_clock
+        self,
+        connection: Connection,
+        *,
+        prefix: str = "tg",
+        cell: str = "c0",
+        breaker: Breaker = USUAL_BREAKER,
+        clock: Callable[[], Argument] = own_clock,
     ) -> None:
         self._connection = connection
         self._clock = clock
+        self._endings = EndingEncoder(breaker)
         self._refused_s = self._logged_s = -math.inf
         self.prefix = self._prefix = cell_prefix(prefix, cell)
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
         self.gateways = 1
         """How many workers there were at the last tick, this one included."""
-        names = ("acquire", "switch", "confirm", "settle", "tick", "progress")
-        self._acquire, self._switch, self._confirm, self._settle, self._tick, self._progress = map(Script, names)
+        self._acquire, self._switch, self._confirm = map(Script, ("acquire", "switch", "confirm"))
+        self._settle, self._tick, self._progress, self._report = map(Script, ("settle", "tick", "progress", "report"))
 
     @property
     def refusing(self) -> bool:
@@ -102,13 +111,14 @@ class Admission:
 
     async def switch(self, request: Switch) -> Verdict:
         """End the lease's attempt and take the first row that fits, under the same lease."""
-        first = (request.ttl_ms, int(request.capacity), encode_wait(request.wait))
+        first = (request.ttl_ms, self._endings.encode(request.ending), encode_wait(request.wait))
         keys, arguments = self._choice(request.id, request.rows, first)
         return codec.verdict(await self._run(self._switch, keys, arguments), request.rows)
 
     async def settle(self, request: Settle) -> Posted:
         """End a lease and post what was used."""
-        arguments = (int(request.capacity), encode_estimate(request.actual), request.closed, int(request.certain))
+        used, ending = encode_estimate(request.actual), self._endings.encode(request.ending)
+        arguments = (int(request.capacity), used, request.closed, int(request.certain), ending)
         now_ms, opened = await self._run(self._settle, self._lease_keys(request.id), arguments)
         return Posted(now_ms, bool(opened))
 
@@ -134,6 +144,12 @@ class Admission:
             lost += (chunk[at].id for at in await self._run(self._progress, keys, arguments))
         return tuple(lost)
 
+    async def report(self, reports: Sequence[Report]) -> None:
+        """Say how upstreams do while their attempts go on."""
+        keys = (*self._always, *(f"{self._prefix}lease:{report.id}" for report in reports))
+        arguments = [each for report in reports for each in (self._endings.encode(report.ending), report.exhausted_ms)]
+        await self._run(self._report, keys, arguments)
+
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
         return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")
 
@@ -144,11 +160,11 @@ class Admission:
         found = [*arguments]
         estimate, figures = None, b""
         for row in rows:
-            encoded = self._rows.encode(row.charges)
+            encoded = self._rows.encode(row)
             keys += encoded.keys
             if row.estimate is not estimate:
                 estimate, figures = row.estimate, encode_estimate(row.estimate)
-            found += (encoded.blob, figures, encode_queue(row))
+            found += (encoded.charges, figures, encoded.seats[row.last])
         return keys, found
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:

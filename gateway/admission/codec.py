@@ -4,20 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gateway.policy.admission import (
-    Charge,
-    Estimate,
-    Granted,
-    Kind,
-    Level,
-    Queued,
-    Refusal,
-    Refused,
-    Row,
-    Spent,
-    Verdict,
-    Wait,
-)
+from gateway.policy.admission import Charge, Ending, Estimate, Kind, Row, Sign, Wait
+from gateway.policy.answers import Cause, Granted, Level, Queued, Refusal, Refused, Spent, Verdict
+from gateway.policy.catalogue import Breaker
 
 MOST_UNITS = 2**31 - 1
 """The most that one figure may say: times a minute's milliseconds it is still exact in the scripts' arithmetic."""
@@ -38,44 +27,76 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
     row: int
     levels: tuple[int, ...]
     refusals: tuple[int, ...]
+    watched: int
 
 
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """A row's charges as arguments: the scopes' keys and the rest. `charges` keeps the identity alive that it is found by."""
+    """What of a row is the same for every request, as arguments: the scopes' keys, the charges and the seat.
 
-    charges: tuple[Charge, ...]
+    `row` keeps the identities alive that it is found by.
+    """
+
+    row: Row
     keys: tuple[str, ...]
-    blob: bytes
+    charges: bytes
+    seats: tuple[bytes, bytes]
+    """As one of several, and as the last."""
+
+    def is_of(self, row: Row) -> bool:
+        """Return whether this is what the row encodes to."""
+        known = self.row
+        return known.upstream is row.upstream and known.pool == row.pool and known.precedence is row.precedence
 
 
 class RowEncoder:
-    """Encodes charges once for each tuple of them: the same object serves many requests."""
+    """Encodes rows once for each tuple of charges: the same object serves many requests."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._known: dict[int, Encoded] = {}
 
-    def encode(self, charges: tuple[Charge, ...]) -> Encoded:
-        """Return charges as arguments. Raises ValueError where those of one scope do not stand together."""
-        known = self._known.get(id(charges))
-        if known is None:
+    def encode(self, row: Row) -> Encoded:
+        """Return a row as arguments. Raises ValueError where the charges of one scope do not stand together."""
+        known = self._known.get(id(row.charges))
+        if known is None or not known.is_of(row):
             if len(self._known) >= KEPT_ROWS:
                 self._known.clear()
-            known = self._known[id(charges)] = self._encode(charges)
+            known = self._known[id(row.charges)] = self._encode(row)
         return known
 
-    def _encode(self, charges: tuple[Charge, ...]) -> Encoded:
+    def _encode(self, row: Row) -> Encoded:
         groups: dict[str, list[list[str] | str | int]] = {}
-        for charge in charges:
+        for charge in row.charges:
             if charge.scope in groups and charge.scope != next(reversed(groups)):
                 raise ValueError(f"the charges of {charge.scope} do not stand together")
-            group = groups.setdefault(charge.scope, [[each.dimension.value for each in charges if each.scope == charge.scope]])
+            group = groups.setdefault(
+                charge.scope, [[each.dimension.value for each in row.charges if each.scope == charge.scope]]
+            )
             group.extend(_figures(charge))
         keys = tuple(f"{self._prefix}{scope}" for scope in groups)
-        return Encoded(charges, keys, encode(list(groups.values())))
+        upstream = row.upstream
+        whom = (upstream.deployment, upstream.credential, upstream.slots, upstream.share_ppm)
+        seat = encode((row.precedence.value, row.pool, *whom))
+        return Encoded(row, keys, encode(list(groups.values())), (b"0" + seat, b"1" + seat))
+
+
+class EndingEncoder:
+    """Encodes how attempts ended, with the terms by which the store judges their upstreams."""
+
+    def __init__(self, breaker: Breaker) -> None:
+        opening = (breaker.failures, breaker.ratio_ppm, breaker.window_ms, breaker.open_ms, breaker.max_open_ms)
+        self._terms = (*opening, breaker.cooldown_max_ms)
+        self._good = self._encode(Ending(Sign.GOOD))
+
+    def encode(self, ending: Ending) -> bytes:
+        """Return an ending as one argument: the digit of its sign, then its own two figures and the terms."""
+        return self._good if ending.sign is Sign.GOOD else self._encode(ending)
+
+    def _encode(self, ending: Ending) -> bytes:
+        return b"%d" % ending.sign + encode((ending.hint_ms, ending.dice, *self._terms))
 
 
 def _figures(charge: Charge) -> tuple[str | int, ...]:
@@ -97,11 +118,6 @@ def encode_estimate(estimate: Estimate) -> bytes:
     return encode(estimate)
 
 
-def encode_queue(row: Row) -> str:
-    """Return where a row's request would wait: the digit of its precedence and the pool, or nothing."""
-    return f"{row.precedence.value}{row.pool}" if row.pool else ""
-
-
 def encode_wait(wait: Wait | None) -> bytes:
     """Return how a request may wait as one argument."""
     return b"" if wait is None else encode((wait.org, wait.worker, wait.patience_ms, wait.max_waiters, wait.max_of_org))
@@ -112,7 +128,7 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     reply = decode_reply(packed)
     if reply.verdict == GRANTED:
         levels = _levels(reply.levels, rows[reply.row].charges)
-        return Granted(reply.row, reply.now_ms, levels, _refusals(reply.refusals, rows))
+        return Granted(reply.row, reply.now_ms, levels, _refusals(reply.refusals, rows), watched=bool(reply.watched))
     if reply.verdict == REFUSED:
         levels = _levels(reply.levels, rows[reply.row].charges) if rows else ()
         return Refused(reply.now_ms, _refusals(reply.refusals, rows), levels)
@@ -130,4 +146,4 @@ def _refusals(figures: tuple[int, ...], rows: Sequence[Row]) -> tuple[Refusal, .
     if not figures:
         return ()
     parts = zip(figures[::4], figures[1::4], figures[2::4], figures[3::4], strict=True)
-    return tuple(Refusal(row, rows[row].charges[at], None if wait < 0 else wait, bool(never)) for row, at, wait, never in parts)
+    return tuple(Refusal(row, rows[row].charges[at], None if wait < 0 else wait, Cause(why)) for row, at, wait, why in parts)

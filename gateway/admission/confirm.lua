@@ -3,9 +3,9 @@
 
 local id = sub(KEYS[3], #PREFIX + 7)
 local lease = read_lease(id)
-if not lease then return encode({SPENT, now, 0, {}, {}}) end
+if not lease then return encode({SPENT, now, 0, {}, {}, 0}) end
 if lease.turn >= 0 then
-  lease.grant = encode({GRANTED, now, lease.turn, levels_of(lease.row, lease.buckets), {}})
+  lease.grant = encode({GRANTED, now, lease.turn, levels_of(lease.row, lease.buckets), {}, watched(lease)})
   if lease.noted == 0 then note('open', id, lease.opened) end
   lease.turn, lease.noted = -1, 1
   write_lease(id, lease, lease.ttl)

@@ -10,8 +10,9 @@
 -- A row is a list of groups, one for each scope; a group is the list of its dimensions, then nine values a charge, at the offsets
 -- below. The charges of a row are numbered through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the
 -- row's scopes, units held and units posted by the row's charges, what earlier rows posted: key, dimension, units, ..., the pool of
--- its deployment or '', the place of the row that its turn brought or -1, 1 where the ledger knows of it}, then the row, the grant,
--- the ledger's opening, and '' or what it is as a waiter: {pool, precedence, org, worker, rows}, see queue.lua.
+-- its deployment or '', the place of the row that its turn brought or -1, 1 where the ledger knows of it, the seat of the attempt under
+-- way or '' (rows.lua)}, then the row, the grant, the ledger's opening, and '' or what it is as a waiter: {pool, precedence, org,
+-- worker, rows}, see queue.lua.
 
 local DIM, KIND, UNIT, REACH, CAPACITY, RATE, PERIOD, ENDS, OWN = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local FIRST, CHARGE = 2, 9
@@ -127,7 +128,7 @@ local function read_lease(id)
   local row = decode(packed_row)
   return {
     ttl = state[1], used = state[2], keys = state[3], taken = state[4], posted = state[5], past = state[6],
-    pool = state[7], turn = state[8], noted = state[9], waiter = waiter ~= '' and decode(waiter) or nil,
+    pool = state[7], turn = state[8], noted = state[9], seat = state[10], waiter = waiter ~= '' and decode(waiter) or nil,
     row = row, packed_row = packed_row, grant = grant, opened = opened, buckets = open_row(row, state[3], 0),
   }
 end
@@ -139,7 +140,7 @@ end
 
 local function write_lease(id, lease, ttl_ms)
   local state = {
-    lease.ttl, lease.used, lease.keys, lease.taken, lease.posted, lease.past, lease.pool, lease.turn, lease.noted,
+    lease.ttl, lease.used, lease.keys, lease.taken, lease.posted, lease.past, lease.pool, lease.turn, lease.noted, lease.seat,
   }
   local waiter = lease.waiter and encode(lease.waiter) or ''
   call('SET', PREFIX .. 'lease:' .. id, encode(state, lease.packed_row, lease.grant, lease.opened, waiter))
@@ -173,8 +174,8 @@ local function flush_scopes()
   end
 end
 
--- Pools of waiters, see queue.lua. Most calls meet none, and a store runs all of a script's text at every call: what only waiters need
--- stands in `open_room`, which the script defines, and is made when it is asked for.
+-- Pools of waiters, see queue.lua. Most calls meet none, and a store runs all of a script's text at every call: what only waiters need,
+-- and upstreams in trouble, stands in `open_room`, which the script defines, and is made when it is asked for.
 
 local FIGURES, REAPED_AT_ONCE, REST_MS = 'dddddddddd', 8, 3600000
 local pools, room, open_room = {}, nil, nil
@@ -205,6 +206,27 @@ end
 -- Give turns in a pool while there is room for whose turn it is.
 local function dispatch(name)
   if known_pool(name) then queue().dispatch(name) end
+end
+
+-- How a deployment is doing, see upstreams.lua: false where all is well, which most are.
+local conditions = {}
+
+local function condition_of(deployment)
+  local known = conditions[deployment]
+  if known == nil then
+    known = deployment ~= '' and call('GET', PREFIX .. 'up:' .. deployment)
+    conditions[deployment] = known
+  end
+  return known
+end
+
+-- Note how the attempt of a lease ended, if one is under way: `ending` is the digit of the sign (0 nothing, 1 good, else what the
+-- upstream is charged with), then what upstreams.lua needs to judge it.
+local function end_attempt(id, lease, ending)
+  if lease.seat == '' then return end
+  local seat = decode(lease.seat)
+  if ending >= '2' or condition_of(seat[3]) then queue().note(id, lease, seat, ending) end
+  lease.seat = ''
 end
 
 -- End lapsed leases, a few at a time.

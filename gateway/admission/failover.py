@@ -10,7 +10,9 @@ import structlog
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable
-from gateway.policy.admission import Acquire, Granted, Posted, Queued, Refused, Row, Settle, Spent, Switch, Verdict
+from gateway.policy.admission import Acquire, Row, Settle, Switch
+from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Verdict
+from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.leases import Buckets
 from gateway.policy.shares import placed, shared
 
@@ -23,10 +25,12 @@ log = structlog.get_logger(__name__)
 class Local:
     """This worker's own buckets. While the store is there they only leak: one that comes and goes is worth one burst."""
 
-    def __init__(self, now_ms: Callable[[], int], is_orphan: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int], is_orphan: Callable[[], bool] = lambda: False, breaker: Breaker = USUAL_BREAKER
+    ) -> None:
         self._now_ms = now_ms
         self._is_orphan = is_orphan
-        self._buckets = Buckets(lambda _: None)
+        self._buckets = Buckets(lambda _: None, breaker=breaker)
 
     def __contains__(self, lease_id: str) -> bool:
         return lease_id in self._buckets.leases
@@ -41,7 +45,7 @@ class Local:
             return None
         verdict: Verdict
         if isinstance(request, Switch) and request.id in self:
-            verdict = self._buckets.switch(Switch(request.id, request.capacity, rows, FOR_EVER_MS), self._now_ms())
+            verdict = self._buckets.switch(Switch(request.id, request.ending, rows, FOR_EVER_MS), self._now_ms())
         else:
             verdict = self._buckets.acquire(Acquire(request.id, rows, FOR_EVER_MS, b""), self._now_ms())
         return None if isinstance(verdict, Queued | Spent) else placed(verdict, places)

@@ -10,6 +10,7 @@ local PRIORITY, DEFAULT, FLEX = 0, 1, 3
 local LANES = {PRIORITY, DEFAULT, FLEX}
 local PRIORITY_TURNS, TURNS_AT_ONCE = 4, 64
 local WAITER_TTL_MS, CONFIRM_MS = 5000, 3000
+local NOTHING = '0'
 
 local function pool_of(name)
   local pool = known_pool(name)
@@ -110,6 +111,7 @@ end
 -- End a lease that was never granted for all that its request knows. `closing` is the ledger's closing where there is to be a row.
 local function withdraw(id, lease, closing)
   leave_queue(id, lease)
+  end_attempt(id, lease, NOTHING)
   release_all(lease)
   if closing then
     call('SET', PREFIX .. 'done:' .. id, 'settled1', 'PX', 2 * lease.ttl)
@@ -129,6 +131,7 @@ local function lapse(id)
   if waits(lease) and lease.noted == 0 then return withdraw(id, lease, nil) end
   leave_queue(id, lease)
   post_all(lease, true, nil)
+  end_attempt(id, lease, NOTHING)
   release_all(lease)
   local posted = encode(lease.ttl, lease.keys, lease.posted, lease.packed_row)
   call('SET', PREFIX .. 'done:' .. id, 'expired' .. posted, 'PX', LATE_MS)
@@ -140,11 +143,9 @@ end
 -- The first of a waiter's rows that fits now, its buckets, and what the lease has.
 local function fitting(lease)
   for _, found in ipairs(lease.waiter[5]) do
-    local row = decode(found[2])
-    local asked = {
-      row = row, packed = found[2], estimate = decode(found[3]), figures = found[3], keys = found[4], pool = lease.waiter[1],
-    }
-    local buckets, prior, order = open_row(row, asked.keys, 0), claims_of(lease)
+    local asked = row_asked(found[2], found[3], found[4], found[5])
+    look_up({asked})
+    local buckets, prior, order = open_row(asked.row, asked.keys, 0), claims_of(lease)
     if not refusal_of(found[1], asked, buckets, prior) then return found[1], asked, buckets, prior, order end
   end
 end
@@ -170,6 +171,7 @@ local function give_turns(name)
       if not index then return end
       local new, worker = commit(asked, buckets, prior), lease.waiter[4]
       replace_lease(lease, new, prior, order, false)
+      ask(id, asked.deployment)
       new.turn = index
       write_lease(id, new, CONFIRM_MS)
       serve_turn(pool, precedence, org, id)
@@ -191,4 +193,5 @@ end
 return {
   pool_of = pool_of, stands_before = stands_before, count = count, entry = entry, join = join, leave = leave_queue,
   withdraw = withdraw, lapse = lapse, dispatch = give_turns, WAITER_TTL_MS = WAITER_TTL_MS,
+  slots = slots, bar = bar, ask = ask, note = note_ending, exhaust = exhaust,
 }

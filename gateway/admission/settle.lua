@@ -1,7 +1,7 @@
 -- End a lease and post what was used. After an expiry only the difference is posted, after a settlement nothing is written.
 --
 -- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (msgpack, indexed by
--- unit), the ledger's closing, 1 where there is to be a row. The reply is two integers: now, and 1 where there is a lease that this
+-- unit), the ledger's closing, 1 where there is to be a row, how the attempt ended (see `end_attempt`). The reply is two integers: now, and 1 where there is a lease that this
 -- call or one before it ended. The tombstone is 'settled', then that second integer.
 
 local id = sub(KEYS[3], #PREFIX + 7)
@@ -16,6 +16,7 @@ end
 if lease then
   if lease.waiter then queue().leave(id, lease) end
   if spends then post_all(lease, true, decode(ARGV[3])) end
+  end_attempt(id, lease, ARGV[6])
   release_all(lease)
   drop_lease(id)
   keep_ms, opened = 2 * lease.ttl, 1

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from gateway.admission.client import Admission, turn_channel
 from gateway.admission.connection import AdmissionUnavailable
-from gateway.policy.admission import Turn
+from gateway.policy.answers import Turn
 from gateway.tasks import Owned
 
 TICK_S = 0.4

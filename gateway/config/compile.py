@@ -8,11 +8,14 @@ from decimal import Decimal
 
 from gateway.config.rights import enforced, plan_name, rights
 from gateway.config.structs import Config
+from gateway.config.structs.serving import Breaker
 from gateway.config.structs.supply import CapacityLimits, Model, Price, Provider
 from gateway.config.structs.tenancy import FlexGuards, Guards, Key, Limits, Org
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
+
+_MILLION = 1_000_000
 
 _NANO_USD_PER_TOKEN = 1000
 """What 1 USD per million tokens is."""
@@ -35,7 +38,19 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
         fallback=catalogue.Fallback(
             on=frozenset(config.fallback.on), max_models=config.fallback.max_models, max_attempts=config.fallback.max_attempts
         ),
+        breaker=_breaker(config.breaker),
         hide_providers=config.api.hide_providers,
+    )
+
+
+def _breaker(breaker: Breaker) -> catalogue.Breaker:
+    return catalogue.Breaker(
+        failures=breaker.failures,
+        ratio_ppm=round(breaker.ratio * _MILLION),
+        window_ms=round(breaker.window_s * 1000),
+        open_ms=round(breaker.open_s * 1000),
+        max_open_ms=round(breaker.max_open_s * 1000),
+        cooldown_max_ms=round(breaker.cooldown_max_s * 1000),
     )
 
 

@@ -41,6 +41,22 @@ class State(msgspec.Struct):
     broken: int = 0
 
 
+class Place:
+    """What a request takes of a provider, left when its last piece goes out: its client may be back with the next by then."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._left = False
+        state.open += 1
+        state.most_open = max(state.most_open, state.open)
+
+    def leave(self) -> None:
+        """Leave it; once."""
+        if not self._left:
+            self._left = True
+            self._state.open -= 1
+
+
 class Refused(Exception):  # noqa: N818 - it is an answer, not an error of this program
     """The answer is an error."""
 
@@ -91,12 +107,11 @@ class Provider:
         body = await read(receive)
         question, behaviour = understand(scope["path"], body)
         self._see(scope, body)
-        self.state.open += 1
-        self.state.most_open = max(self.state.most_open, self.state.open)
+        place = Place(self.state)
         try:
-            await self._while_connected(self._reply(question, behaviour, send), receive)
+            await self._while_connected(self._reply(question, behaviour, send, place), receive)
         finally:
-            self.state.open -= 1
+            place.leave()
 
     async def _while_connected(self, work: Coroutine[Any, Any, None], receive: Receive) -> None:
         """Do the work, and drop it when the client leaves."""
@@ -109,13 +124,13 @@ class Provider:
             working.cancel()
             self.state.aborted += 1
 
-    async def _reply(self, question: Question, behaviour: Script, send: Send) -> None:
+    async def _reply(self, question: Question, behaviour: Script, send: Send, place: Place) -> None:
         if behaviour.status != 200:
             raise Refused(behaviour.status, refusal(behaviour.status))
         self._number += 1
         reply = Reply(question, behaviour, provider=self.name, number=self._number, created_s=int(time.time()))
         act = streamed(reply, behaviour) if question.stream else whole(reply, behaviour)
-        await perform(act, send)
+        await perform(act, send, place)
         if act.breaks:
             self.state.broken += 1
         else:
@@ -174,11 +189,13 @@ async def departure(receive: Receive) -> None:
         pass
 
 
-async def perform(act: Act, send: Send) -> None:
+async def perform(act: Act, send: Send, place: Place) -> None:
     """Send an answer in its own time. One that breaks just ends: the server then cuts the connection."""
     started = False
-    for pause_ms, piece in act.pieces:
+    for number, (pause_ms, piece) in enumerate(act.pieces, 1):
         await asyncio.sleep(pause_ms / 1000)
+        if number == len(act.pieces):
+            place.leave()
         if not started:
             await send({"type": "http.response.start", "status": 200, "headers": act.headers})
             started = True

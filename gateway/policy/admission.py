@@ -95,19 +95,34 @@ class Precedence(IntEnum):
     FLEX = 3
 
 
+class Upstream(msgspec.Struct, frozen=True, gc=False):
+    """Where a row's request would go, as far as its state is shared: the deployment and whose credential it takes.
+
+    `slots` are those that the operator declared, 0 for no ceiling; `share_ppm` is the part of them, in millionths, that the row's
+    tier may fill. A deployment without a name has no state.
+    """
+
+    deployment: str = ""
+    credential: str = ""
+    slots: int = 0
+    share_ppm: int = 1_000_000
+
+
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One candidate: charge these buckets and this deployment serves the request at this tier.
 
-    `pool` is the queue in which requests wait for such a deployment, empty where there is no ceiling to wait under.
+    `pool` is the queue in which requests wait for such a deployment, empty where none does. `last`: nothing comes after it, so
+    that it is tried even if its breaker is open.
     """
 
-    deployment: str
+    upstream: Upstream
     model: str
     tier: Tier
     charges: tuple[Charge, ...]
     estimate: Estimate
     pool: str = ""
     precedence: Precedence = Precedence.DEFAULT
+    last: bool = False
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
@@ -121,6 +136,43 @@ class Wait(msgspec.Struct, frozen=True, gc=False):
     patience_ms: int
     max_waiters: int
     max_of_org: int
+
+
+class Sign(IntEnum):
+    """What the end of an attempt says of its upstream."""
+
+    NOTHING = 0
+    """The client left or ran out of time, or the request itself was refused."""
+    GOOD = 1
+    BUSY = 2
+    """No room there: the deployment is left alone for a while, and takes fewer at once."""
+    RATE = 3
+    """Our account is out of something: all that takes the same credential is left alone for a while."""
+    SLOW = 4
+    """No content in time: a fault, and a sign of too many at once."""
+    FAULT = 5
+    DENIED = 6
+    """Our credential, bill or name for the model was refused: the next one would be too."""
+
+    @property
+    def is_capacity(self) -> bool:
+        """Return whether the attempt used nothing, for want of room."""
+        return self in (Sign.BUSY, Sign.RATE)
+
+
+class Ending(msgspec.Struct, frozen=True, gc=False):
+    """How an attempt ended, as its upstream is judged by it.
+
+    `hint_ms` is the wait that it asked for, 0 without one; `dice` (0 to 999) keeps what is opened or cooled at once from coming
+    back at once.
+    """
+
+    sign: Sign = Sign.NOTHING
+    hint_ms: int = 0
+    dice: int = 0
+
+
+NO_ENDING = Ending()
 
 
 class Acquire(msgspec.Struct, frozen=True, gc=False):
@@ -137,20 +189,20 @@ class Acquire(msgspec.Struct, frozen=True, gc=False):
 
 
 class Switch(msgspec.Struct, frozen=True, gc=False):
-    """End a lease's attempt and, at the same instant, try `rows` for it. `capacity` says that the end was one of capacity.
+    """End a lease's attempt and, at the same instant, try `rows` for it.
 
     Without a row that fits it may wait like an `Acquire`, before its org's others.
     """
 
     id: str
-    capacity: bool
+    ending: Ending
     rows: tuple[Row, ...]
     ttl_ms: int
     wait: Wait | None = None
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
-    """End a lease: post what was really used. `capacity` as in `Switch`. `closed` is the ledger's `close` event.
+    """End a lease: post what was really used, nothing where `capacity` says that there was none. `closed` is the ledger's event.
 
     `certain` says that there is to be a row: the lease was granted, or its client has left the queue. An end that is not certain
     of it, where no lease was granted either, writes no event; it keeps a grant that is still under way from coming true.
@@ -161,6 +213,7 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
     actual: Estimate
     closed: bytes
     certain: bool = True
+    ending: Ending = NO_ENDING
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
@@ -170,84 +223,9 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     so_far: Estimate
 
 
-class Level(msgspec.Struct, frozen=True, gc=False):
-    """A bucket after the decision: `level` was used and leaks (units, rounded up), `held` is reserved.
+class Report(msgspec.Struct, frozen=True, gc=False):
+    """Word of a lease's attempt while it goes on: how its upstream did, and for how long its account there has nothing left."""
 
-    `reset_ms` is when the bucket would be empty if its holds were posted now, 0 where only a holder's end tells.
-    """
-
-    charge: Charge
-    level: int
-    held: int
-    reset_ms: int
-
-
-class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why one row did not fit: its first violated charge, of those that end the walk if any does; one that never fits goes first.
-
-    `wait_ms` is when the row would fit if nothing else happened (the longest over its violated charges), None if only another
-    request's end can tell. `never` marks a cost above that charge's whole bucket.
-    """
-
-    row: int
-    charge: Charge
-    wait_ms: int | None
-    never: bool
-
-
-class Granted(msgspec.Struct, frozen=True, gc=False):
-    """The row that was committed, at `now_ms`. `local`: by one gateway alone, while the store was away."""
-
-    row: int
-    now_ms: int
-    levels: tuple[Level, ...]
-    refusals: tuple[Refusal, ...] = ()
-    local: bool = False
-
-
-class Refused(msgspec.Struct, frozen=True, gc=False):
-    """No row fitted; nothing was written. `refusals` has one entry for each row that was tested; `levels` are the last one's.
-
-    `local`: by one gateway alone; whether the store was written to is not known.
-    """
-
-    now_ms: int
-    refusals: tuple[Refusal, ...]
-    levels: tuple[Level, ...]
-    local: bool = False
-
-
-class Spent(msgspec.Struct, frozen=True, gc=False):
-    """This lease's life is over already: its id was settled or expired before."""
-
-    now_ms: int
-
-
-class Queued(msgspec.Struct, frozen=True, gc=False):
-    """No row fitted, and the request waits: `ahead` of it are so many. What the whole request takes of its caller is held."""
-
-    now_ms: int
-    ahead: int
-    refusals: tuple[Refusal, ...]
-    levels: tuple[Level, ...]
-
-
-class Turn(IntEnum):
-    """What became of a waiter."""
-
-    GONE = 0
-    WAITING = 1
-    COME = 2
-
-
-class Posted(msgspec.Struct, frozen=True, gc=False):
-    """When an end came, and whether there is a lease that it ended: by this call, or before.
-
-    Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.
-    """
-
-    now_ms: int
-    opened: bool
-
-
-Verdict = Granted | Refused | Queued | Spent
+    id: str
+    ending: Ending = NO_ENDING
+    exhausted_ms: int = 0

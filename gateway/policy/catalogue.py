@@ -236,6 +236,24 @@ class Fallback(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int = 6
 
 
+class Breaker(msgspec.Struct, frozen=True, kw_only=True):
+    """When a deployment is left alone.
+
+    Its breaker opens after `failures` in a row, or `ratio_ppm` millionths of a window, for `open_ms`, doubled each time up to
+    `max_open_ms`. `cooldown_max_ms` is the longest wait that a provider may ask for.
+    """
+
+    failures: int = 5
+    ratio_ppm: int = 500_000
+    window_ms: int = 30_000
+    open_ms: int = 10_000
+    max_open_ms: int = 300_000
+    cooldown_max_ms: int = 60_000
+
+
+USUAL_BREAKER = Breaker()
+
+
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """One snapshot of the configuration as requests see it. `names` maps every public name and alias to its model."""
 
@@ -246,4 +264,5 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     """By digest, see `gateway.policy.credentials`."""
     tiers: Mapping[Tier, TierTerms]
     fallback: Fallback
+    breaker: Breaker = USUAL_BREAKER
     hide_providers: bool = False

@@ -8,10 +8,15 @@ from math import floor
 
 import msgspec
 
-from gateway.policy.admission import Charge, Reach
+from gateway.policy.admission import Charge, Reach, Upstream
 from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
 from gateway.policy.limits import charges
 from gateway.policy.tiers import SPENDS_NO_RATES
+
+MOST_SLOTS = 2**31 - 1
+"""The ceiling of a deployment without one: its requests are counted all the same, so that congestion can lower it."""
+
+MILLION = 1_000_000
 
 
 class Tenant(msgspec.Struct, frozen=True, gc=False):
@@ -48,12 +53,22 @@ def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_pa
     return tuple(found)
 
 
-def ceiling(deployment: Deployment, terms: TierTerms) -> int | None:
-    """Return how many requests may run on the deployment when one of this tier starts; never 0, or the tier would starve."""
+def declared_slots(deployment: Deployment) -> int:
+    """Return how many requests the operator lets run on the deployment at once, 0 where nothing is said."""
     own = deployment.limits.concurrency
-    room = deployment.max_concurrency if own is None else min(own, deployment.max_concurrency or own)
+    return (deployment.max_concurrency if own is None else min(own, deployment.max_concurrency or own)) or 0
+
+
+def ceiling(deployment: Deployment, terms: TierTerms) -> int:
+    """Return how many requests may run on the deployment when one of this tier starts; never 0, or the tier would starve."""
     # The share is taken as written: 0.7 of 90 is 63, which in floats it is not.
-    return None if room is None else max(1, floor(room * Fraction(str(terms.headroom))))
+    return max(1, floor((declared_slots(deployment) or MOST_SLOTS) * Fraction(str(terms.headroom))))
+
+
+def upstream_of(deployment: Deployment, terms: TierTerms) -> Upstream:
+    """Return whom requests at these terms go to, as far as its state is shared."""
+    share_ppm = max(1, floor(MILLION * Fraction(str(terms.headroom))))
+    return Upstream(deployment.id, deployment.provider.name, declared_slots(deployment), share_ppm)
 
 
 def _tenant_limits(tenant: Tenant, target: Target) -> tuple[tuple[str, Limits, Reach], ...]:

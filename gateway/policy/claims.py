@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Dimension, Granted, Reach, Refusal, Refused, Row, Unit
+from gateway.policy.admission import Charge, Dimension, Row
+from gateway.policy.answers import Cause, Granted, Refusal, Refused
 from gateway.policy.queue import Waiter
+from gateway.policy.upstreams import is_slot_of_deployment
 
 Place = tuple[str, Dimension]
 """Where a bucket is: its scope and what it counts."""
@@ -24,7 +26,7 @@ class Lease(msgspec.Struct):
     """A request that was granted, or waits. `past` are buckets of earlier attempts in which it posted something.
 
     `waiter` is there while it waits; `turn` is the row that it got then, until it says that it has heard of it; `decision` is
-    what it was told, and `pool` the queue of the deployment that it has.
+    what it was told. `row` is what it was granted while that attempt has not ended, and `pool` the queue of its deployment.
     """
 
     id: str
@@ -33,6 +35,7 @@ class Lease(msgspec.Struct):
     decision: Granted | None = None
     claims: dict[Place, Claim] = {}
     past: dict[Place, Claim] = {}
+    row: Row | None = None
     pool: str = ""
     waiter: Waiter | None = None
     turn: tuple[int, Row] | None = None
@@ -60,11 +63,11 @@ class Done(msgspec.Struct):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A charge without room: when there would be (None: nobody can tell) and whether there never will."""
+    """A charge without room, or an upstream that is not to be asked: why, and when that is over (None: nobody can tell)."""
 
     charge: Charge
     wait_ms: int | None
-    never: bool
+    cause: Cause = Cause.LIMIT
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -80,8 +83,8 @@ def place_of(charge: Charge) -> Place:
 
 
 def ceiling_of(row: Row) -> Charge:
-    """Return the charge of the deployment's slot, which every row with a pool has."""
-    return next(charge for charge in row.charges if charge.unit is Unit.SLOT and charge.reach is Reach.DEPLOYMENT)
+    """Return the charge of the deployment's slot, which every row has whose deployment has a name or a pool."""
+    return next(charge for charge in row.charges if is_slot_of_deployment(charge))
 
 
 def refusal(row: int, violations: Sequence[Violation]) -> Refusal:
@@ -89,15 +92,20 @@ def refusal(row: int, violations: Sequence[Violation]) -> Refusal:
 
     It names the first violated charge: of those that end the walk if any does, and before others one that can never be met.
     """
-    named = min(violations, key=lambda violation: (not violation.charge.ends_walk, not violation.never))
+    named = min(violations, key=lambda violation: (not violation.charge.ends_walk, violation.cause is not Cause.TOO_LARGE))
     waits = [violation.wait_ms for violation in violations]
     known = [wait_ms for wait_ms in waits if wait_ms is not None]
-    return Refusal(row, named.charge, max(known) if len(known) == len(waits) else None, named.never)
+    return Refusal(row, named.charge, max(known) if len(known) == len(waits) else None, named.cause)
 
 
-def may_wait(violations: Sequence[Violation]) -> bool:
-    """Return whether time alone can make the row fit, and nothing of the caller's own is in the way."""
-    return not any(violation.charge.tenant or violation.never for violation in violations)
+def may_wait(violations: Sequence[Violation], patience_ms: int) -> bool:
+    """Return whether the row may fit in time, and nothing of the caller's own is in the way, nor the operator's word."""
+    return not any(
+        violation.charge.tenant
+        or violation.cause in (Cause.TOO_LARGE, Cause.DISABLED)
+        or (violation.wait_ms is not None and violation.wait_ms > patience_ms)
+        for violation in violations
+    )
 
 
 def told_to_come_back(verdict: Refused, expected_ms: int) -> Refused:

@@ -3,10 +3,13 @@
 Unix milliseconds. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 
-from gateway.policy.admission import Charge, Estimate, Level, Row, Unit
+from msgspec.structs import replace
+
+from gateway.policy.admission import Charge, Estimate, Row, Unit
+from gateway.policy.answers import Cause, Level
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
 from gateway.policy.limits import EXACT, Bucket, weight
 
@@ -17,16 +20,25 @@ class Holds:
     def __init__(self) -> None:
         self.buckets: dict[Place, Bucket] = {}
 
-    def violations(self, lease: Lease, row: Row, now_ms: int) -> list[Violation]:
-        """Return the charges without room for what the lease has not taken yet; taking nothing always fits."""
+    def violations(self, lease: Lease, row: Row, room: Callable[[Charge], int], now_ms: int) -> list[Violation]:
+        """Return the charges without room for what the lease has not taken yet; taking nothing always fits.
+
+        `room` is how much of a charge may be taken: its capacity, or less for the time being.
+        """
         found = []
         for charge in row.charges:
             claim = lease.claim(charge)
             cost = row.estimate.of(charge.unit) - claim.held - claim.posted
-            bucket = self._look(charge, now_ms)
-            if cost > 0 and bucket.excess(charge, cost) > 0:
-                found.append(Violation(charge, bucket.wait_ms(charge, cost, now_ms), cost > charge.capacity))
+            bucket, capacity = self._look(charge, now_ms), room(charge)
+            bounded = charge if capacity == charge.capacity else replace(charge, capacity=capacity)
+            if cost > 0 and bucket.excess(bounded, cost) > 0:
+                cause = Cause.TOO_LARGE if cost > charge.capacity else Cause.LIMIT
+                found.append(Violation(charge, bucket.wait_ms(bounded, cost, now_ms), cause))
         return found
+
+    def held(self, charge: Charge) -> int:
+        """Return how much of a charge's bucket live leases hold."""
+        return self.buckets.get(place_of(charge), Bucket()).held
 
     def take(self, lease: Lease, charges: Sequence[Charge], estimate: Estimate, now_ms: int) -> None:
         """Hold for each charge what was not posted yet, and let go of what is not among them."""

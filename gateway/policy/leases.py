@@ -9,27 +9,12 @@ as they are reported. What a lease has taken or posted in a bucket is never test
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
-from gateway.policy.admission import (
-    Acquire,
-    Granted,
-    Level,
-    Posted,
-    Precedence,
-    Progress,
-    Queued,
-    Reach,
-    Refusal,
-    Refused,
-    Row,
-    Settle,
-    Spent,
-    Switch,
-    Turn,
-    Verdict,
-)
-from gateway.policy.claims import Done, Event, Lease, Violation, ceiling_of, may_wait, refusal, told_to_come_back
-from gateway.policy.holds import Holds
+from gateway.policy.admission import NO_ENDING, Acquire, Progress, Reach, Report, Settle, Switch
+from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Verdict
+from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.claims import Done, Event, Lease, told_to_come_back
 from gateway.policy.queue import Pool, Waiter
+from gateway.policy.room import Room
 
 REAPED_AT_ONCE = 8
 """How many lapsed leases one call ends: enough to keep up, too few to be felt."""
@@ -50,12 +35,16 @@ TURNS_AT_ONCE = 64
 class Buckets:
     """All buckets, leases and queues of one store. `note` hears what the ledger would, `wake` whose turn has come."""
 
-    def __init__(self, note: Callable[[Event], None], wake: Callable[[Waiter], None] = lambda _: None) -> None:
-        self._holds = Holds()
+    def __init__(
+        self, note: Callable[[Event], None], wake: Callable[[Waiter], None] = lambda _: None, breaker: Breaker = USUAL_BREAKER
+    ) -> None:
+        self._room = Room(breaker)
+        self._holds = self._room.holds
         self.buckets = self._holds.buckets
+        self.upstreams = self._room.upstreams
+        self.pools = self._room.pools
         self.leases: dict[str, Lease] = {}
         self.done: dict[str, Done] = {}
-        self.pools: dict[str, Pool] = {}
         self._note = note
         self._wake = wake
 
@@ -81,8 +70,9 @@ class Buckets:
             return Spent(now_ms)
         left, lease.pool = lease.pool, ""
         lease.ttl_ms, lease.expires_ms = request.ttl_ms, now_ms + request.ttl_ms
-        if not request.capacity:
+        if not request.ending.sign.is_capacity:
             self._holds.post_requests(lease, now_ms)
+        self._room.end_attempt(lease, request.ending, now_ms)
         verdict = self._serve(lease, request, now_ms)
         if isinstance(verdict, Refused):
             self._holds.keep(
@@ -99,7 +89,8 @@ class Buckets:
         if lease.turn is not None:
             (index, row), lease.turn = lease.turn, None
             lease.expires_ms = now_ms + lease.ttl_ms
-            self._open(lease, Granted(index, now_ms, self._holds.levels(row, now_ms)))
+            watched = self.upstreams.is_watched(row.upstream)
+            self._open(lease, Granted(index, now_ms, self._holds.levels(row, now_ms), watched=watched))
         return self._said(lease, now_ms)
 
     def tick(self, waiters: Sequence[str], now_ms: int) -> tuple[Turn, ...]:
@@ -125,6 +116,7 @@ class Buckets:
         if not request.capacity:
             self._holds.post_requests(lease, now_ms)
             self._holds.post_used(lease, request.actual, now_ms)
+        self._room.end_attempt(lease, request.ending, now_ms)
         self._holds.release(lease, now_ms)
         self._close(request.id, 2 * lease.ttl_ms, now_ms)
         self._dispatch(lease.pool, now_ms)
@@ -142,6 +134,15 @@ class Buckets:
                 lease.expires_ms = now_ms + lease.ttl_ms
         return tuple(lost)
 
+    def report(self, reports: Sequence[Report], now_ms: int) -> None:
+        """Note how upstreams do while their attempts go on; what that makes room for is given at once."""
+        for report in reports:
+            lease = self.leases.get(report.id)
+            if lease is not None and lease.row is not None:
+                self._room.tell(lease, report.ending, now_ms)
+                self.upstreams.exhaust(lease.row.upstream, report.exhausted_ms, now_ms)
+                self._dispatch(lease.pool, now_ms)
+
     def expire(self, now_ms: int) -> int:
         """End leases that lapsed, and forget ended ones whose time is over. Return how many lapsed."""
         self.done = {lease_id: done for lease_id, done in self.done.items() if done.until_ms > now_ms}
@@ -151,7 +152,8 @@ class Buckets:
         """Find a row for the request now, or let it wait for one."""
         for name in dict.fromkeys(row.pool for row in request.rows):
             self._dispatch(name, now_ms)
-        verdict, rows = self._choose(lease, request.rows, now_ms)
+        patience_ms = 0 if request.wait is None else request.wait.patience_ms
+        verdict, rows = self._room.choose(lease, request.rows, patience_ms, now_ms)
         if isinstance(verdict, Granted) or request.wait is None or not rows:
             return verdict
         _, row = rows[0]
@@ -171,30 +173,8 @@ class Buckets:
             return Queued(now_ms, ahead, verdict.refusals, verdict.levels)
         (index, row), lease.turn = lease.turn, None
         lease.expires_ms = now_ms + lease.ttl_ms
-        return Granted(index, now_ms, self._holds.levels(row, now_ms), verdict.refusals)
-
-    def _choose(self, lease: Lease, rows: Sequence[Row], now_ms: int) -> tuple[Granted | Refused, tuple[tuple[int, Row], ...]]:
-        """Commit the first row that fits. Where none does, return also those of the last row's pool that it may wait for."""
-        refusals: list[Refusal] = []
-        levels: tuple[Level, ...] = ()
-        waiting: list[tuple[int, Row]] = []
-        for index, row in enumerate(rows):
-            violations = self._holds.violations(lease, row, now_ms)
-            pool = self.pools.get(row.pool)
-            if pool is not None and pool.stands_before(row.precedence):
-                violations = violations or [Violation(ceiling_of(row), None, never=False)]
-            if not violations:
-                self._grant(lease, row, now_ms)
-                if pool is not None:
-                    pool.count(row.precedence)
-                return Granted(index, now_ms, self._holds.levels(row, now_ms), tuple(refusals)), ()
-            levels = self._holds.levels(row, now_ms)
-            refusals.append(refusal(index, violations))
-            if any(violation.charge.ends_walk for violation in violations):
-                return Refused(now_ms, tuple(refusals), levels), ()
-            if row.pool == rows[-1].pool != "" and row.precedence is not Precedence.OVER_LIMIT and may_wait(violations):
-                waiting.append((index, row))
-        return Refused(now_ms, tuple(refusals), levels), tuple(waiting)
+        watched = self.upstreams.is_watched(row.upstream)
+        return Granted(index, now_ms, self._holds.levels(row, now_ms), verdict.refusals, watched=watched)
 
     def _dispatch(self, name: str, now_ms: int) -> None:
         """Give turns in a pool while there is room for whose turn it is."""
@@ -207,13 +187,13 @@ class Buckets:
             if lease.expires_ms <= now_ms or lease.waiter is None:
                 self._lapse(lease, now_ms)
                 continue
-            fitting = (turn for turn in lease.waiter.rows if not self._holds.violations(lease, turn[1], now_ms))
+            fitting = (turn for turn in lease.waiter.rows if not self._room.violations(lease, turn[1], now_ms))
             turn = next(fitting, None)
             if turn is None:
                 return
             waiter, lease.waiter, lease.turn = lease.waiter, None, turn
             lease.expires_ms = now_ms + CONFIRM_MS
-            self._grant(lease, turn[1], now_ms)
+            self._room.take(lease, turn[1], now_ms)
             pool.serve(waiter, now_ms)
             self._wake(waiter)
 
@@ -242,16 +222,13 @@ class Buckets:
     def _withdraw(self, lease: Lease, now_ms: int, *, row: bool) -> None:
         """End a lease that was never granted for all that its request knows."""
         self._leave(lease)
+        self._room.end_attempt(lease, NO_ENDING, now_ms)
         self._holds.release(lease, now_ms)
         if row:
             self._close(lease.id, 2 * lease.ttl_ms, now_ms)
         else:
             self.done[lease.id] = Done(now_ms + LATE_MS, opened=False)
         self._dispatch(lease.pool, now_ms)
-
-    def _grant(self, lease: Lease, row: Row, now_ms: int) -> None:
-        self._holds.take(lease, row.charges, row.estimate, now_ms)
-        lease.pool = row.pool
 
     def _settle_late(self, request: Settle, now_ms: int) -> Posted:
         done = self._ended(request.id, now_ms)
@@ -287,6 +264,7 @@ class Buckets:
             return
         self._leave(lease)
         self._holds.post_requests(lease, now_ms)
+        self._room.end_attempt(lease, NO_ENDING, now_ms)
         self._holds.release(lease, now_ms)
         self.done[lease.id] = Done(now_ms + LATE_MS, lease.ttl_ms, lease.claims)
         self._note(Event("abandoned", lease.id))

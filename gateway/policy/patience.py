@@ -6,8 +6,7 @@ from fractions import Fraction
 import msgspec
 
 from gateway.policy.admission import Precedence, Wait
-from gateway.policy.catalogue import Deployment, Model, Tier, TierTerms
-from gateway.policy.charging import ceiling
+from gateway.policy.catalogue import Model, Tier, TierTerms
 
 FEWEST_WAITERS = 32
 WAITERS_PER_SLOT = 4
@@ -40,10 +39,9 @@ def patience_with(model: Model, terms: TierTerms) -> Patience:
     return Patience(terms.queue_s, most, max(1, int(most * Fraction(str(model.queue.per_org)))))
 
 
-def pool_of(model: Model, deployment: Deployment, tiers: Mapping[Tier, TierTerms]) -> str:
-    """Return the queue of a model's deployment: none where it has no ceiling, or where no tier ever waits."""
-    waits = any(terms.queue_s for terms in tiers.values())
-    return model.name if waits and ceiling(deployment, TierTerms()) is not None else ""
+def pool_of(model: Model, tiers: Mapping[Tier, TierTerms]) -> str:
+    """Return the queue of a model: none where no tier ever waits."""
+    return model.name if any(terms.queue_s for terms in tiers.values()) else ""
 
 
 def wait_of(patience: Patience, org: str, worker: str, rest_s: float) -> Wait | None:

@@ -9,13 +9,15 @@ from fnmatch import fnmatchcase
 from math import log
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.errors import InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import EndClass, Failed, Fault
-from gateway.policy.admission import Charge, Row
+from gateway.policy.admission import Charge, Row, Upstream
+from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
-from gateway.policy.charging import Target, Tenant, target_charges
+from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.estimates import estimate, smallest_bucket_tokens
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import Tariff
@@ -30,6 +32,7 @@ class Way(msgspec.Struct, frozen=True, gc=False):
     """
 
     target: Target
+    upstream: Upstream
     charges: tuple[Charge, ...]
     smallest_bucket_tokens: int | None
     tariff: Tariff = Tariff()
@@ -116,7 +119,7 @@ class Planner:
                         smallest = way.smallest_bucket_tokens
                         estimated = estimate(request, model, smallest)
                     tier = way.target.tier
-                    row = Row(way.target.deployment.id, model.name, tier, way.charges, estimated, way.pool, PRECEDENCE[tier])
+                    row = Row(way.upstream, model.name, tier, way.charges, estimated, way.pool, PRECEDENCE[tier])
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
         return Plan(tuple(candidates), fallback.on, fallback.max_attempts, patience)
@@ -163,9 +166,10 @@ class Planner:
         billed = self._catalogue.tiers
         echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
         tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
-        pool = pool_of(target.model, target.deployment, billed)
+        pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
-        return Way(target, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
+        upstream = upstream_of(target.deployment, terms)
+        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
 
 
 def find_model(name: str, key: Key, names: Mapping[str, Model]) -> Model:
@@ -221,17 +225,25 @@ def end_class(failed: Failed) -> str:
     return failed.fault.end_class
 
 
-def remaining(plan: Plan, ends: Sequence[End]) -> tuple[int, ...]:
+def refusal_class(refusal: Refusal) -> str:
+    """Return the class that a candidate ends in which was refused before it was tried."""
+    if refusal.charge.tenant:
+        return RATE_LIMIT
+    return EndClass.UNAVAILABLE if refusal.cause in (Cause.OPEN, Cause.DISABLED) else EndClass.CAPACITY
+
+
+def remaining(plan: Plan, ends: Sequence[End], *, waits: bool = False) -> tuple[int, ...]:
     """Return the candidates to offer next, in order; empty when the walk is over.
 
     A candidate that is offered and refused ends in `capacity`, so a stage behind untried candidates is within reach only if
-    `capacity` leads on; one behind failed attempts only if each of their classes does.
+    `capacity` leads on; one behind failed attempts only if each of their classes does. Where the request `waits`, those of its
+    last model that had no room are offered again: a place in their queue is what it waits for.
     """
     if not ends and EndClass.CAPACITY in plan.leads_on:
         return tuple(range(len(plan.candidates)))
     if sum(end.sent for end in ends) >= plan.max_attempts or any(_stops(plan, end) for end in ends):
         return ()
-    ended = {end.candidate: end.end_class for end in ends}
+    ended = {end.candidate: end.end_class for end in ends if not (waits and _may_wait(plan, end))}
     gone = {plan.candidates[place].target.deployment.id for place, end in ended.items() if end != RATE_LIMIT}
     found: list[int] = []
     stage, leads_on = 0, True
@@ -247,6 +259,29 @@ def remaining(plan: Plan, ends: Sequence[End]) -> tuple[int, ...]:
             found.append(place)
             leads_on = leads_on and EndClass.CAPACITY in plan.leads_on
     return tuple(found)
+
+
+def offer(plan: Plan, places: Sequence[int]) -> tuple[Row, ...]:
+    """Return the rows of candidates to offer. The last deployment of all is told that nothing comes after it.
+
+    Where a fault does not lead from model to model, that holds for the last one of each.
+    """
+    rows: list[Row] = []
+    stage: int | None = None
+    last: str | None = None
+    for place in reversed(places):
+        candidate = plan.candidates[place]
+        row = candidate.row
+        if candidate.stage != stage:
+            last = row.upstream.deployment if stage is None or EndClass.UNAVAILABLE not in plan.leads_on else None
+            stage = candidate.stage
+        rows.append(replace(row, last=True) if row.upstream.deployment == last else row)
+    rows.reverse()
+    return tuple(rows)
+
+
+def _may_wait(plan: Plan, end: End) -> bool:
+    return end.end_class == EndClass.CAPACITY and plan.candidates[end.candidate].stage == plan.candidates[-1].stage
 
 
 def _stops(plan: Plan, end: End) -> bool:

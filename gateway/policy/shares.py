@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Granted, Kind, Refusal, Refused, Row
+from gateway.policy.admission import Charge, Kind, Row
+from gateway.policy.answers import Granted, Refused
 from gateway.policy.catalogue import Tier
 
 SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})
@@ -23,7 +24,7 @@ def shared(rows: Sequence[Row], gateways: int) -> tuple[tuple[int, ...], tuple[R
 
 def placed(verdict: Granted | Refused, places: Sequence[int]) -> Granted | Refused:
     """Return a verdict about the rows at these places as one about all."""
-    refusals = tuple(Refusal(places[each.row], each.charge, each.wait_ms, each.never) for each in verdict.refusals)
+    refusals = tuple(replace(each, row=places[each.row]) for each in verdict.refusals)
     if isinstance(verdict, Granted):
         return replace(verdict, row=places[verdict.row], refusals=refusals, local=True)
     return replace(verdict, refusals=refusals, local=True)

@@ -21,7 +21,8 @@ from gateway.errors import (
     UpstreamUnavailable,
 )
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Dimension, Kind, Level, Refusal, Row, Unit
+from gateway.policy.admission import Dimension, Kind, Row, Unit
+from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Outcome
 

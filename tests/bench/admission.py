@@ -17,7 +17,8 @@ import uvloop
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.admission.endpoint import open_client, parse_endpoint
-from gateway.policy.admission import Acquire, Charge, Estimate, Granted, Reach, Row, Settle
+from gateway.policy.admission import Acquire, Charge, Estimate, Reach, Row, Settle, Upstream
+from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.limits import charges
 from gateway.tasks import Owned
@@ -109,7 +110,7 @@ async def compare(valkey: Valkey, reps: int, count: int) -> str:
     async with open_client(valkey.url, timeout_s=TIMEOUT_S) as redis:
         ours, theirs = Admission(connection), BatchedAdmission(connection, Batch(redis, owned))
         for each in charged():
-            row = Row("model/one", "model", Tier.DEFAULT, each, COST)
+            row = Row(Upstream(), "model", Tier.DEFAULT, each, COST)
             await cost(ours, row, IN_FLIGHT, store)
             pairs = [(await cost(ours, row, count, store), await cost(theirs, row, count, store)) for _ in range(reps)]
             lines.append((str(len(each)), *cells(pairs)))

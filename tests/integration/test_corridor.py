@@ -124,7 +124,7 @@ async def test_an_upstreams_failure_has_one_meaning(
         call.reply(status, body, JSON)
 
     async with HttpServer(fail) as server, running(one_model(server), valkey, tmp_path) as run:
-        response = await run.chat()
+        response = await run.chat(fail_fast=True)
         assert (response.status_code, response.json()["error"]["code"]) == (expected, code)
         assert response.headers["x-gateway-attempts"] == f"m;{status}"
         assert "sk-up" not in response.text

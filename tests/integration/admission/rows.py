@@ -1,6 +1,6 @@
 """What the room's tests ask for: a driven clock, small scopes that are easily full, and candidate rows over them."""
 
-from gateway.policy.admission import Acquire, Charge, Estimate, Progress, Reach, Row, Settle, Switch
+from gateway.policy.admission import Acquire, Charge, Ending, Estimate, Progress, Reach, Row, Settle, Sign, Switch, Upstream
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.limits import DAY_MS, MINUTE_MS, charges
 
@@ -34,7 +34,7 @@ def estimate(tokens_in: int = 10, tokens_out: int = 20) -> Estimate:
 
 
 def row(*groups: tuple[Charge, ...], cost: Estimate | None = None) -> Row:
-    return Row("a/one/x", "a", Tier.DEFAULT, sum(groups, ()), cost or estimate())
+    return Row(Upstream(), "a", Tier.DEFAULT, sum(groups, ()), cost or estimate())
 
 
 def acquire(lease_id: str, *rows: Row) -> Acquire:
@@ -42,7 +42,7 @@ def acquire(lease_id: str, *rows: Row) -> Acquire:
 
 
 def switch(lease_id: str, *rows: Row, capacity: bool = False) -> Switch:
-    return Switch(lease_id, capacity, rows, TTL_MS)
+    return Switch(lease_id, Ending(Sign.BUSY if capacity else Sign.FAULT), rows, TTL_MS)
 
 
 def settle(lease_id: str, actual: Estimate | None = None, *, capacity: bool = False, certain: bool = True) -> Settle:

@@ -148,3 +148,29 @@ def expected_queues(reference: Buckets) -> tuple[Lanes, dict[str, tuple[int, ...
         counts, tags = (len(lane) for lane in pool.lanes.values()), (lane.last for lane in pool.lanes.values())
         figures[each] = (*counts, *tags, pool.streak, pool.every_ms, pool.turned_ms)
     return lanes, {pool: found for pool, found in figures.items() if any(found)}
+
+
+Upstreams = tuple[dict[str, tuple[tuple[int, ...], str]], dict[str, int]]
+"""By deployment: its condition's figures, and who probes; by credential: until when it is left alone."""
+
+
+async def upstreams(connection: Connection, now_ms: int) -> Upstreams:
+    """Return how upstreams are doing; what is over may be there or not, since keys expire by the server's own clock."""
+    conditions: dict[str, tuple[tuple[int, ...], str]] = {}
+    for key in await ask(connection, "KEYS", PREFIX + "up:*"):
+        text = await ask(connection, "GET", key)
+        conditions[name(key, "up:")] = tuple(int(each) for each in struct.unpack("<12d", text[:96])), text[96:].decode()
+    cooled = {}
+    for key in await ask(connection, "KEYS", PREFIX + "cool:*"):
+        cooled[name(key, "cool:")] = int(await ask(connection, "GET", key) or 0)
+    return conditions, {credential: until_ms for credential, until_ms in cooled.items() if until_ms > now_ms}
+
+
+def expected_upstreams(reference: Buckets, now_ms: int) -> Upstreams:
+    """Return the reference's in the same terms."""
+    conditions = {}
+    for deployment, condition in reference.upstreams.conditions.items():
+        *figures, probe, disabled = msgspec.structs.astuple(condition)
+        conditions[deployment] = (*figures, int(disabled)), probe
+    cooled = reference.upstreams.cooled_until_ms
+    return conditions, {credential: until_ms for credential, until_ms in cooled.items() if until_ms > now_ms}

@@ -5,7 +5,8 @@ import pytest
 
 from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, ledger_key
 from gateway.admission.connection import Connection
-from gateway.policy.admission import Dimension, Estimate, Granted, Posted, Refused, Spent
+from gateway.policy.admission import Dimension, Estimate
+from gateway.policy.answers import Granted, Posted, Refused, Spent
 from gateway.policy.catalogue import Limits
 from gateway.policy.claims import place_of
 from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE

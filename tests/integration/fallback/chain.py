@@ -12,6 +12,9 @@ def closed_url() -> str:
         return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
+FORGIVING = {"open": "1ms", "max_open": "1ms", "cooldown_max": "1ms"}
+"""What one case does to a provider is over by the next."""
+
 PRICE = {"input": 1.0, "output": 2.0}
 
 
@@ -49,5 +52,5 @@ def chain(**sections: Any) -> dict[str, Any]:
         "T": pair("T"),
         **sections.pop("models", {}),
     }
-    found = config({"p": "{upstream}", "q": "{upstream}", "nobody": closed_url()}, models, **sections)
+    found = config({"p": "{upstream}", "q": "{upstream}", "nobody": closed_url()}, models, breaker=FORGIVING, **sections)
     return {**found, "keys": [*found["keys"], once("once"), once("overflow")]}

@@ -166,7 +166,7 @@ async def test_the_smallest_hint_of_the_walk_is_the_one_that_is_passed_on(walk: 
             "D": refuses(503, retry_after="-5"),
         }
     )
-    response = await walk.ask(models=["A", "B", "C", "D"])
+    response = await walk.ask(models=["A", "B", "C", "D"], fail_fast=True)
     assert (response.status_code, response.json()["error"]["code"]) == (429, "engine_overloaded")
     assert (response.headers["retry-after"], response.headers["retry-after-ms"]) == ("4", "3400")
     assert response.headers["x-gateway-attempts"] == "A;429, B;429, C;429, D;503"
@@ -175,7 +175,7 @@ async def test_the_smallest_hint_of_the_walk_is_the_one_that_is_passed_on(walk: 
 
 async def test_a_hint_beyond_an_sdks_patience_says_not_to_retry(walk: Scene) -> None:
     walk.models.acts["A"] = refuses(429, BUSY, retry_after="198300")
-    response = await walk.ask(models=["A"])
+    response = await walk.ask(models=["A"], fail_fast=True)
     assert (response.status_code, response.headers["x-should-retry"]) == (429, "false")
 
 

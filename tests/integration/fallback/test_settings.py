@@ -103,7 +103,7 @@ async def test_the_servers_own_list_is_walked_where_the_client_sent_none(begin: 
         response = await walk.ask(model="A")
         assert (response.json()["model"], response.headers["x-gateway-attempts"]) == ("C", "A;429, B;500, C;200")
         walk.models.asked.clear()
-        response = await walk.ask(models=["A"])
+        response = await walk.ask(models=["A"], fail_fast=True)
         assert (response.status_code, walk.models.asked) == (429, ["A"])
 
 

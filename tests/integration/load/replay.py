@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.policy.admission import Acquire, Dimension, Estimate, Granted, Progress, Queued, Refused, Row, Settle, Switch
+from gateway.policy.admission import Acquire, Dimension, Ending, Estimate, Progress, Row, Settle, Sign, Switch
+from gateway.policy.answers import Granted, Queued, Refused
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
 from tests.integration.admission.state import Charges
@@ -32,7 +33,7 @@ class Replay:
             case "acquire":
                 self._acquire(run)
             case "switch":
-                switch = Switch(run.lease_id, run.arguments[2] == b"1", self._rows(run), int(run.arguments[1]), run.wait())
+                switch = Switch(run.lease_id, ending_of(run.arguments[2]), self._rows(run), int(run.arguments[1]), run.wait())
                 self.buckets.switch(switch, run.looked_ms)
             case "settle":
                 self._settle(run)
@@ -49,7 +50,7 @@ class Replay:
 
     def _settle(self, run: Run) -> None:
         capacity, certain = run.arguments[1] == b"1", run.arguments[4] == b"1"
-        settle = Settle(run.lease_id, capacity, figures_of(run.arguments[2]), b"", certain)
+        settle = Settle(run.lease_id, capacity, figures_of(run.arguments[2]), b"", certain, ending_of(run.arguments[5]))
         posted = self.buckets.settle(settle, self._settled_ms[run.lease_id])
         if posted.opened:
             self.rows.add(run.lease_id)
@@ -84,6 +85,12 @@ class Replay:
         rows = run.rows()
         self.charges.update((place_of(charge), charge) for row in rows for charge in row.charges)
         return rows
+
+
+def ending_of(word: bytes) -> Ending:
+    """Return how an attempt ended; the figures behind its own are the terms, which are the same everywhere."""
+    hint_ms, dice, *_ = msgspec.msgpack.decode(word[1:])
+    return Ending(Sign(int(word[:1])), hint_ms, dice)
 
 
 def figures_of(word: bytes) -> Estimate:

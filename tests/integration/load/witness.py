@@ -14,7 +14,7 @@ import msgspec
 from redis.asyncio import Redis
 
 from gateway.admission.client import Script, cell_prefix
-from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Wait
+from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Upstream, Wait
 from gateway.policy.catalogue import Tier
 from gateway.policy.limits import Bucket
 
@@ -56,12 +56,13 @@ class Run(msgspec.Struct, frozen=True):
     def rows(self) -> tuple[Row, ...]:
         """Return the candidate rows that it was asked about."""
         scopes, found = iter(self.keys[4:]), []
-        for blob, figures, queue in zip(self.arguments[4::3], self.arguments[5::3], self.arguments[6::3], strict=True):
+        for blob, figures, seated in zip(self.arguments[4::3], self.arguments[5::3], self.arguments[6::3], strict=True):
             groups = msgspec.msgpack.decode(blob)
             charges = tuple(charge for _, *charges in groups for charge in charges_of(next(scopes), charges))
             estimate = msgspec.msgpack.decode(figures, type=Estimate)
-            precedence = Precedence(int(queue[:1])) if queue else Precedence.DEFAULT
-            found.append(Row("", "", Tier.DEFAULT, charges, estimate, queue[1:].decode(), precedence))
+            precedence, pool, *upstream = msgspec.msgpack.decode(seated[1:])
+            row = Row(Upstream(*upstream), "", Tier.DEFAULT, charges, estimate, pool, Precedence(precedence), seated[:1] == b"1")
+            found.append(row)
         return tuple(found)
 
     def wait(self) -> Wait | None:

@@ -3,18 +3,20 @@
 import msgspec
 import pytest
 
-from gateway.admission.codec import KEPT_ROWS, MOST_UNITS, RowEncoder, encode_estimate, verdict
-from gateway.policy.admission import Charge, Estimate, Granted, Level, Reach, Refusal, Refused, Row, Spent
-from gateway.policy.catalogue import Limits, Tier
+from gateway.admission.codec import KEPT_ROWS, MOST_UNITS, EndingEncoder, RowEncoder, encode_estimate, verdict
+from gateway.policy.admission import Charge, Ending, Estimate, Precedence, Reach, Row, Sign, Upstream
+from gateway.policy.answers import Cause, Granted, Level, Refusal, Refused, Spent
+from gateway.policy.catalogue import Breaker, Limits, Tier
 from gateway.policy.limits import charges
 
 PREFIX = "tg:v1:{c0}:"
 KEY = charges("k:ci", Limits(rpm=60, concurrency=2), reach=Reach.REQUEST, tenant=True, ends_walk=True)
+NOWHERE = Upstream()
 ONE = charges("d:a/one", Limits(rpd=9), reach=Reach.DEPLOYMENT, tenant=False)
 
 
 def row(charged: tuple[Charge, ...]) -> Row:
-    return Row("a/one/x", "a", Tier.DEFAULT, charged, Estimate(1, 2, 3, 5))
+    return Row(NOWHERE, "a", Tier.DEFAULT, charged, Estimate(1, 2, 3, 5))
 
 
 def packed(*figures: object) -> bytes:
@@ -22,9 +24,9 @@ def packed(*figures: object) -> bytes:
 
 
 def test_charges_are_grouped_by_scope() -> None:
-    encoded = RowEncoder(PREFIX).encode(KEY + ONE)
+    encoded = RowEncoder(PREFIX).encode(row(KEY + ONE))
     assert encoded.keys == ("tg:v1:{c0}:k:ci", "tg:v1:{c0}:d:a/one")
-    assert msgspec.msgpack.decode(encoded.blob) == [
+    assert msgspec.msgpack.decode(encoded.charges) == [
         [["rpm", "conc"], "rpm", 0, 0, 0, 60, 60, 60_000, 1, 1, "conc", 2, 4, 0, 2, 0, 1, 1, 1],
         [["rpd"], "rpd", 1, 0, 2, 9, 0, 86_400_000, 0, 0],
     ]
@@ -32,23 +34,47 @@ def test_charges_are_grouped_by_scope() -> None:
 
 def test_the_same_charges_are_encoded_once() -> None:
     encoder, charged = RowEncoder(PREFIX), KEY + ONE
-    assert encoder.encode(charged) is encoder.encode(charged)
-    assert encoder.encode(KEY + ONE) is not encoder.encode(charged)
+    assert encoder.encode(row(charged)) is encoder.encode(row(charged))
+    assert encoder.encode(row(KEY + ONE)) is not encoder.encode(row(charged))
+
+
+def test_a_row_is_never_taken_for_another_with_the_same_charges() -> None:
+    encoder, charged = RowEncoder(PREFIX), KEY + ONE
+    plain = encoder.encode(row(charged))
+    elsewhere = msgspec.structs.replace(
+        row(charged), upstream=Upstream("a/one", "one", 8, 700_000), pool="a", precedence=Precedence.FLEX
+    )
+    assert [msgspec.msgpack.decode(seat[1:]) for seat in encoder.encode(elsewhere).seats] == 2 * [
+        [3, "a", "a/one", "one", 8, 700_000]
+    ]
+    assert encoder.encode(row(charged)) == plain
+
+
+def test_a_row_that_is_the_last_says_so() -> None:
+    assert [seat[:1] for seat in RowEncoder(PREFIX).encode(row(KEY)).seats] == [b"0", b"1"]
+
+
+def test_an_ending_is_its_sign_its_figures_and_the_terms() -> None:
+    encoder = EndingEncoder(Breaker())
+    for ending in (Ending(), Ending(Sign.GOOD), Ending(Sign.BUSY, 2_500, 999)):
+        told = encoder.encode(ending)
+        figures = [ending.hint_ms, ending.dice, 5, 500_000, 30_000, 10_000, 300_000, 60_000]
+        assert (told[:1], msgspec.msgpack.decode(told[1:])) == (b"%d" % ending.sign, figures)
 
 
 def test_what_is_kept_is_bounded() -> None:
     encoder = RowEncoder(PREFIX)
     kept = [KEY + ONE for _ in range(KEPT_ROWS + 1)]
-    first = encoder.encode(kept[0])
+    first = encoder.encode(row(kept[0]))
     for charged in kept:
-        encoder.encode(charged)
-    assert encoder.encode(kept[0]) is not first
-    assert encoder.encode(kept[0]) == first
+        encoder.encode(row(charged))
+    assert encoder.encode(row(kept[0])) is not first
+    assert encoder.encode(row(kept[0])) == first
 
 
 def test_charges_of_a_scope_stand_together() -> None:
     with pytest.raises(ValueError, match="k:ci"):
-        RowEncoder(PREFIX).encode(KEY[:1] + ONE + KEY[1:])
+        RowEncoder(PREFIX).encode(row(KEY[:1] + ONE + KEY[1:]))
 
 
 @pytest.mark.parametrize(
@@ -64,21 +90,21 @@ def test_figures_are_bounded(figures: Estimate, told: list[int]) -> None:
 
 def test_a_grant() -> None:
     rows = (row(ONE), row(KEY))
-    found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1]), rows)
+    found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1], 1), rows)
     levels = (Level(KEY[0], 1, 2, 3), Level(KEY[1], 4, 5, 0))
-    assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, never=True),))
+    assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, Cause.TOO_LARGE),), watched=True)
 
 
 def test_a_refusal_has_the_levels_of_the_last_row_that_was_tested() -> None:
     rows = (row(ONE), row(KEY), row(ONE))
-    found = verdict(packed(1, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, 9, 0, 1, 1, -1, 0]), rows)
+    found = verdict(packed(1, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, 9, 0, 1, 1, -1, 2], 0), rows)
     levels = (Level(KEY[0], 1, 2, 3), Level(KEY[1], 4, 5, 0))
-    assert found == Refused(7, (Refusal(0, ONE[0], 9, never=False), Refusal(1, KEY[1], None, never=False)), levels)
+    assert found == Refused(7, (Refusal(0, ONE[0], 9), Refusal(1, KEY[1], None, Cause.COOLING)), levels)
 
 
 def test_nothing_to_choose_from() -> None:
-    assert verdict(packed(1, 7, 0, [], []), ()) == Refused(7, (), ())
+    assert verdict(packed(1, 7, 0, [], [], 0), ()) == Refused(7, (), ())
 
 
 def test_a_spent_lease() -> None:
-    assert verdict(packed(2, 7, 0, [], []), (row(KEY),)) == Spent(7)
+    assert verdict(packed(2, 7, 0, [], [], 0), (row(KEY),)) == Spent(7)

@@ -31,7 +31,6 @@ ASKED_FOR = {
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
     "dialects": "dialects: {/nebius/v1: nebius}",
     "fallback.retry_budget": "fallback: {retry_budget: 0.1}",
-    "breaker": "breaker: {failures: 5}",
     "ledger.durability": "ledger: {durability: strict}",
     "ledger.retention": "ledger: {retention: 30d}",
     "ledger.spool_max": "ledger: {spool_max: 2GiB}",

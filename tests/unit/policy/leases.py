@@ -4,15 +4,17 @@ from gateway.policy.admission import (
     Acquire,
     Charge,
     Dimension,
+    Ending,
     Estimate,
-    Posted,
     Progress,
     Reach,
     Row,
     Settle,
+    Sign,
     Switch,
-    Verdict,
+    Upstream,
 )
+from gateway.policy.answers import Posted, Verdict
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import Event, place_of
 from gateway.policy.leases import Buckets
@@ -39,7 +41,7 @@ def figures(tokens_in: int = 10, tokens_out: int = 20, request: int = 1) -> Esti
 
 
 def row(*groups: tuple[Charge, ...], cost: Estimate | None = None) -> Row:
-    return Row("a/one/x", "a", Tier.DEFAULT, sum(groups, ()), cost or figures())
+    return Row(Upstream(), "a", Tier.DEFAULT, sum(groups, ()), cost or figures())
 
 
 class Store:
@@ -54,7 +56,7 @@ class Store:
         return self.buckets.acquire(Acquire(lease_id, rows, TTL_MS, b""), self.now_ms)
 
     def switch(self, lease_id: str, *rows: Row, capacity: bool = False) -> Verdict:
-        return self.buckets.switch(Switch(lease_id, capacity, rows, TTL_MS), self.now_ms)
+        return self.buckets.switch(Switch(lease_id, Ending(Sign.BUSY if capacity else Sign.FAULT), rows, TTL_MS), self.now_ms)
 
     def settle(self, lease_id: str, actual: Estimate | None = None, *, capacity: bool = False, certain: bool = True) -> Posted:
         return self.buckets.settle(Settle(lease_id, capacity, actual or figures(), b"", certain), self.now_ms)

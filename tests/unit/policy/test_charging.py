@@ -4,7 +4,7 @@ import pytest
 
 from gateway.policy.admission import Charge, Dimension
 from gateway.policy.catalogue import Guards, Limits, Org, Tier, TierTerms
-from gateway.policy.charging import Target, Tenant, ceiling, target_charges
+from gateway.policy.charging import MOST_SLOTS, Target, Tenant, ceiling, target_charges
 from tests.catalogues import TERMS, deployment, key, model
 
 FULL = Limits(rpm=10, tpm=1000, rpd=100, concurrency=4)
@@ -58,9 +58,10 @@ def test_a_limit_of_the_callers_own_ends_the_walk_but_rates_that_are_walked_past
 
 
 @pytest.mark.parametrize(
-    ("room", "headroom", "expected"), [(10, 1.0, 10), (10, 0.7, 7), (90, 0.7, 63), (10, 0.85, 8), (1, 0.7, 1), (None, 0.7, None)]
+    ("room", "headroom", "expected"),
+    [(10, 1.0, 10), (10, 0.7, 7), (90, 0.7, 63), (10, 0.85, 8), (1, 0.7, 1), (None, 1.0, MOST_SLOTS)],
 )
-def test_a_ceiling_is_never_nothing(room: int | None, headroom: float, expected: int | None) -> None:
+def test_a_ceiling_is_never_nothing(room: int | None, headroom: float, expected: int) -> None:
     assert ceiling(deployment("m", max_concurrency=room), TierTerms(headroom=headroom)) == expected
 
 

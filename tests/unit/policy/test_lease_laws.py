@@ -7,12 +7,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import (
-    Dimension,
-    Granted,
-    Refused,
-    Row,
-)
+from gateway.policy.admission import Dimension, Row, Upstream
+from gateway.policy.answers import Granted, Refused
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import place_of
 from gateway.policy.limits import DAY_MS, MINUTE_MS, weight
@@ -58,7 +54,7 @@ def run(store: Store, step: Step) -> object:
     kind, number, at, pause_ms, flag = step
     store.now_ms += pause_ms
     lease_id, tokens = f"lease-{number}", tokens_of(number)
-    rows = [Row("d", "m", Tier.DEFAULT, ROWS[index % len(ROWS)], figures(tokens, tokens)) for index in (at, at + 1)]
+    rows = [Row(Upstream(), "m", Tier.DEFAULT, ROWS[index % len(ROWS)], figures(tokens, tokens)) for index in (at, at + 1)]
     match kind:
         case "acquire":
             return store.acquire(lease_id, *rows)
@@ -151,7 +147,7 @@ def test_a_wait_is_exact_and_a_larger_limit_never_refuses(program: list[Step], a
         run(store, step)
     for lease_id in list(store.buckets.leases):
         store.settle(lease_id, figures(9, 9))
-    asked = Row("d", "m", Tier.DEFAULT, ROWS[at], figures(60, 40))
+    asked = Row(Upstream(), "m", Tier.DEFAULT, ROWS[at], figures(60, 40))
     verdict = store.acquire("asked", asked)
     if isinstance(verdict, Granted):
         larger = tuple(msgspec.structs.replace(charge, capacity=2 * charge.capacity, rate=2 * charge.rate) for charge in ROWS[at])

@@ -4,13 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from gateway.policy.admission import (
-    Dimension,
-    Granted,
-    Posted,
-    Refused,
-    Spent,
-)
+from gateway.policy.admission import Dimension
+from gateway.policy.answers import Granted, Posted, Refused, Spent
 from gateway.policy.catalogue import Limits
 from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE
 from tests.unit.policy.leases import (

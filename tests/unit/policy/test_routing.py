@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import Failed, Fault
+from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Capabilities, Catalogue, Deployment, Guards, Model, Tier
 from gateway.policy.charging import Target
 from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, Way, end_class, remaining, weighted_order
@@ -138,7 +139,7 @@ def test_a_provider_that_the_key_may_not_use_is_left_out() -> None:
 
 
 def ways(*deployments: Deployment) -> list[Way]:
-    return [Way(Target(model("m", each), each, Tier.DEFAULT), (), None) for each in deployments]
+    return [Way(Target(model("m", each), each, Tier.DEFAULT), Upstream(each.id), (), None) for each in deployments]
 
 
 @given(st.integers(0, 2**62 - 1))

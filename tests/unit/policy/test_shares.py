@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import Granted, Kind, Refusal, Refused, Row
+from gateway.policy.admission import Kind, Row, Upstream
+from gateway.policy.answers import Granted, Refusal, Refused
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.shares import placed, shared
 from tests.unit.policy.leases import deployment, figures, key
@@ -12,7 +13,7 @@ LIMITS = Limits(rpm=60, tpm=6_000, rpd=100, concurrency=10)
 
 
 def row(tier: Tier = Tier.DEFAULT, limits: Limits = LIMITS, tokens: int = 10) -> Row:
-    return Row("a/one", "a", tier, key(limits) + deployment("a/one", Limits(concurrency=7)), figures(tokens, tokens))
+    return Row(Upstream(), "a", tier, key(limits) + deployment("a/one", Limits(concurrency=7)), figures(tokens, tokens))
 
 
 def test_a_share_of_each_kind_is_rounded_as_it_must_be() -> None:
@@ -30,7 +31,7 @@ def test_only_priority_and_default_are_served_and_keep_their_places() -> None:
     rows = [row(tier) for tier in (Tier.FLEX, Tier.DEFAULT, Tier.OVER_LIMIT, Tier.NO_LIMIT, Tier.PRIORITY)]
     places, found = shared(rows, 1)
     assert (places, [each.tier for each in found]) == ((1, 4), [Tier.DEFAULT, Tier.PRIORITY])
-    refused = Refusal(0, found[0].charges[0], None, never=False)
+    refused = Refusal(0, found[0].charges[0], None)
     granted = placed(Granted(1, 7, (), (refused,)), places)
     assert isinstance(granted, Granted)
     assert (granted.row, granted.refusals[0].row, granted.local) == (4, 1, True)
@@ -40,7 +41,7 @@ def test_only_priority_and_default_are_served_and_keep_their_places() -> None:
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.integers(1, 50))
 def test_all_shares_together_are_the_limit_where_it_can_be_shared(rpm: int, concurrency: int, gateways: int) -> None:
     limits = Limits(rpm=rpm, concurrency=concurrency)
-    _, [one] = shared([Row("a/one", "a", Tier.DEFAULT, key(limits), figures())], gateways)
+    _, [one] = shared([Row(Upstream(), "a", Tier.DEFAULT, key(limits), figures())], gateways)
     for charge, limit in zip(one.charges, (rpm, concurrency), strict=True):
         assert charge.capacity >= 1
         if limit >= gateways and charge.kind is Kind.RATE:

@@ -2,7 +2,8 @@ import pytest
 
 from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, RateLimited
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Level, Reach, Refusal, Row, Unit
+from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Reach, Row, Unit, Upstream
+from gateway.policy.answers import Cause, Level, Refusal
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Outcome
 from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused
@@ -19,7 +20,7 @@ def charge(dimension: Dimension = Dimension.RPM, *, tenant: bool = True, ends_wa
 
 
 def row(tier: Tier = Tier.DEFAULT) -> Row:
-    return Row("d", "m", tier, (), ESTIMATE)
+    return Row(Upstream(), "m", tier, (), ESTIMATE)
 
 
 OWN, ROOM = charge(), charge(Dimension.CONCURRENCY, tenant=False, ends_walk=False)
@@ -27,7 +28,7 @@ PASSED = charge(ends_walk=False)
 
 
 def no(at: int, by: Charge, wait_ms: int | None = 700, *, never: bool = False) -> Refusal:
-    return Refusal(at, by, wait_ms, never)
+    return Refusal(at, by, wait_ms, Cause.TOO_LARGE if never else Cause.LIMIT)
 
 
 @pytest.mark.parametrize(

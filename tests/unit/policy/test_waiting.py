@@ -6,20 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.policy.admission import (
-    Acquire,
-    Granted,
-    Precedence,
-    Queued,
-    Refused,
-    Row,
-    Settle,
-    Spent,
-    Switch,
-    Turn,
-    Verdict,
-    Wait,
-)
+from gateway.policy.admission import Acquire, Ending, Precedence, Row, Settle, Sign, Switch, Upstream, Wait
+from gateway.policy.answers import Granted, Queued, Refused, Spent, Turn, Verdict
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import Event, ceiling_of
 from gateway.policy.leases import CONFIRM_MS, WAITER_TTL_MS, Buckets
@@ -34,7 +22,7 @@ WAIT = Wait("acme", "w1", patience_ms=30_000, max_waiters=32, max_of_org=16)
 def row(precedence: Precedence = D, *, slots: int = 2, name: str = "a", rpm: int | None = None) -> Row:
     """Return a row of the deployment that has so many slots for this class."""
     supply = model(name, Limits(rpm=rpm)) + deployment(f"{name}/one", Limits(concurrency=slots))
-    return Row(f"{name}/one", name, Tier.DEFAULT, OWN + supply, figures(), pool=name, precedence=precedence)
+    return Row(Upstream(), name, Tier.DEFAULT, OWN + supply, figures(), pool=name, precedence=precedence)
 
 
 class World:
@@ -50,7 +38,7 @@ class World:
         return self.buckets.acquire(Acquire(name, rows, TTL_MS, b"", wait), self.now_ms)
 
     def switch(self, name: str, *rows: Row, wait: Wait | None = WAIT) -> Verdict:
-        return self.buckets.switch(Switch(name, True, rows, TTL_MS, wait), self.now_ms)
+        return self.buckets.switch(Switch(name, Ending(Sign.BUSY), rows, TTL_MS, wait), self.now_ms)
 
     def end(self, name: str, *, certain: bool = True) -> bool:
         return self.buckets.settle(Settle(name, False, figures(), b"", certain), self.now_ms).opened

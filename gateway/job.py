@@ -1,0 +1,51 @@
+"""What a walk is given: one snapshot of the configuration, the admission store, and the request with its plan."""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from gateway.admission.failover import Failover
+from gateway.admission.heartbeat import Leases
+from gateway.admission.turns import Turns
+from gateway.exchange import Reservation
+from gateway.policy.catalogue import Catalogue
+from gateway.policy.deadlines import Deadline
+from gateway.policy.routing import Plan, Planner
+from gateway.providers.protocol import Dialect
+from gateway.upstream.transport import Transport
+from gateway.watch import Watch
+from gateway.wire.request import InferenceRequest
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One configuration as requests see it; a request keeps the one that it began with."""
+
+    catalogue: Catalogue
+    planner: Planner
+    dialects: Mapping[str, Dialect]
+    """By provider."""
+    transports: Mapping[str, Transport]
+    """By deployment: none can take another's connections."""
+    lease_ttl_ms: int
+
+
+class Store(msgspec.Struct, frozen=True):
+    """The admission store, the leases that this worker keeps alive in it, and the turns that it waits for."""
+
+    admission: Failover
+    leases: Leases
+    turns: Turns
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What the walk is about: the request, its plan, what it holds and what may cut it short."""
+
+    snapshot: Snapshot
+    request: InferenceRequest
+    plan: Plan
+    reservation: Reservation
+    watch: Watch
+    due: Deadline
+    opened: bytes
+    dice: int
+    now_s: Callable[[], float]

@@ -1,0 +1,116 @@
+"""What the admission store answers: a row granted or the reasons why none was, a place in a queue, what an end came to.
+
+Times are Unix milliseconds of the store. Pure.
+"""
+
+from enum import IntEnum
+
+import msgspec
+
+from gateway.policy.admission import Charge
+
+
+class Level(msgspec.Struct, frozen=True, gc=False):
+    """A bucket after the decision: `level` was used and leaks (units, rounded up), `held` is reserved.
+
+    `reset_ms` is when the bucket would be empty if its holds were posted now, 0 where only a holder's end tells.
+    """
+
+    charge: Charge
+    level: int
+    held: int
+    reset_ms: int
+
+
+class Cause(IntEnum):
+    """What a row was refused for."""
+
+    LIMIT = 0
+    TOO_LARGE = 1
+    """The cost is above the charge's whole bucket: it will never fit."""
+    COOLING = 2
+    """The deployment, or all of its credential, is left alone for a while."""
+    OPEN = 3
+    """Its breaker is open, or its one probe is under way."""
+    DISABLED = 4
+    """The operator took it out of service."""
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """Why one row did not fit: its first violated charge, of those that end the walk if any does; one that never fits goes first.
+
+    `wait_ms` is when the row would fit if nothing else happened (the longest over its violations), None if only another
+    request's end can tell. What its upstream is refused for names the deployment's slot.
+    """
+
+    row: int
+    charge: Charge
+    wait_ms: int | None
+    cause: Cause = Cause.LIMIT
+
+    @property
+    def never(self) -> bool:
+        """Return whether the request is too large for the charge's bucket."""
+        return self.cause is Cause.TOO_LARGE
+
+
+class Granted(msgspec.Struct, frozen=True, gc=False):
+    """The row that was committed, at `now_ms`. `local`: by one gateway alone, while the store was away.
+
+    `watched`: its upstream had trouble lately, and word of the first content is not to wait for the end.
+    """
+
+    row: int
+    now_ms: int
+    levels: tuple[Level, ...]
+    refusals: tuple[Refusal, ...] = ()
+    local: bool = False
+    watched: bool = False
+
+
+class Refused(msgspec.Struct, frozen=True, gc=False):
+    """No row fitted; nothing was written. `refusals` has one entry for each row that was tested; `levels` are the last one's.
+
+    `local`: by one gateway alone; whether the store was written to is not known.
+    """
+
+    now_ms: int
+    refusals: tuple[Refusal, ...]
+    levels: tuple[Level, ...]
+    local: bool = False
+
+
+class Spent(msgspec.Struct, frozen=True, gc=False):
+    """This lease's life is over already: its id was settled or expired before."""
+
+    now_ms: int
+
+
+class Queued(msgspec.Struct, frozen=True, gc=False):
+    """No row fitted, and the request waits: `ahead` of it are so many. What the whole request takes of its caller is held."""
+
+    now_ms: int
+    ahead: int
+    refusals: tuple[Refusal, ...]
+    levels: tuple[Level, ...]
+
+
+class Turn(IntEnum):
+    """What became of a waiter."""
+
+    GONE = 0
+    WAITING = 1
+    COME = 2
+
+
+class Posted(msgspec.Struct, frozen=True, gc=False):
+    """When an end came, and whether there is a lease that it ended: by this call, or before.
+
+    Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.
+    """
+
+    now_ms: int
+    opened: bool
+
+
+Verdict = Granted | Refused | Queued | Spent

@@ -1,0 +1,110 @@
+"""Specification and scripts, side by side: after each operation both have said the same and hold the same."""
+
+from collections import Counter
+
+from gateway.admission.client import Admission
+from gateway.admission.connection import Connection
+from gateway.policy.admission import Acquire, Dimension, Precedence, Switch
+from gateway.policy.answers import Cause, Granted, Queued, Refused
+from gateway.policy.leases import Buckets
+from tests.integration.admission.rows import Clock
+from tests.integration.admission.state import (
+    expected,
+    expected_queues,
+    expected_upstreams,
+    holds_are_conserved,
+    ledger,
+    queued,
+    stored,
+    upstreams,
+)
+from tests.sim.program import Program, done, specified
+from tests.sim.supply import BREAKER, CHARGES
+
+FEWEST_ADMITTED = 0.15
+FEWEST_QUEUED = 0.05
+FEWEST_OF_A_KIND = 0.01
+TESTED_CAUSES = (Cause.LIMIT, Cause.TOO_LARGE, Cause.COOLING, Cause.OPEN)
+
+
+class MismatchError(AssertionError):
+    """Specification and scripts differ."""
+
+
+class Tally:
+    """What a program led to: one that refuses nothing, or nearly all, or never for some dimension, proves little."""
+
+    def __init__(self) -> None:
+        self.operations = 0
+        self.verdicts: Counter[str] = Counter()
+        self.dimensions: Counter[Dimension] = Counter()
+        self.precedences: Counter[Precedence] = Counter()
+        self.causes: Counter[Cause] = Counter()
+
+    def note(self, operation: object, verdict: object) -> None:
+        """Count one operation."""
+        self.operations += 1
+        if not isinstance(operation, Acquire | Switch) or not isinstance(verdict, Granted | Refused | Queued):
+            return
+        self.verdicts[type(verdict).__name__] += 1
+        for refusal in verdict.refusals:
+            self.dimensions[refusal.charge.dimension] += 1
+            self.causes[refusal.cause] += 1
+            if refusal.row < len(operation.rows):
+                self.precedences[operation.rows[refusal.row].precedence] += 1
+
+    def complaints(self) -> list[str]:
+        """Return what the programs did not do often enough."""
+        found = []
+        asked = self.verdicts.total()
+        for verdict, fewest in (("Granted", FEWEST_ADMITTED), ("Queued", FEWEST_QUEUED)):
+            if self.verdicts[verdict] < fewest * asked:
+                found.append(f"{verdict}: {self.verdicts[verdict]} of {asked}")
+        refusals = self.causes.total()
+        kinds = [(each.name, self.dimensions[each]) for each in Dimension]
+        kinds += [(each.name, self.precedences[each]) for each in Precedence]
+        kinds += [(each.name, self.causes[each]) for each in TESTED_CAUSES]
+        return found + [f"{kind}: {n} of {refusals} refusals" for kind, n in kinds if n < FEWEST_OF_A_KIND * refusals]
+
+
+class Comparison:
+    """One seeded program on both."""
+
+    def __init__(self, seed: int, connection: Connection, admission: Admission, clock: Clock) -> None:
+        self.seed = seed
+        self.tally = Tally()
+        self.events: list[tuple[str, str]] = []
+        self.reference = Buckets(lambda event: self.events.append((event.kind, event.id)), breaker=BREAKER)
+        self._connection = connection
+        self._admission = admission
+        self._clock = clock
+        self._program = Program(seed, clock, self.reference)
+
+    async def step(self) -> None:
+        """Do the next operation with both. Raises `MismatchError`."""
+        operation = self._program.next()
+        rows = self._program.rows_of(operation) if isinstance(operation, str) else ()
+        wanted = specified(self.reference, operation, self._clock.now_ms)
+        got = await done(self._admission, operation, rows)
+        self._program.heard(operation, wanted)
+        self.tally.note(operation, wanted)
+        self._same("verdict", got, wanted, operation)
+        await self._compare_state(operation)
+
+    async def compare_ledger(self) -> None:
+        """See that the ledger heard the same. Raises `MismatchError`."""
+        self._same("ledger", await ledger(self._connection), self.events, None)
+
+    async def _compare_state(self, operation: object) -> None:
+        found = await stored(self._connection, CHARGES, self._clock.now_ms)
+        self._same("state", found, expected(self.reference, CHARGES, self._clock.now_ms, found), operation)
+        self._same("queues", await queued(self._connection), expected_queues(self.reference), operation)
+        found_upstreams = await upstreams(self._connection, self._clock.now_ms)
+        self._same("upstreams", found_upstreams, expected_upstreams(self.reference, self._clock.now_ms), operation)
+        if not holds_are_conserved(self.reference):
+            raise MismatchError(f"seed {self.seed}, operation {self.tally.operations}: holds without a holder after {operation}")
+
+    def _same(self, what: str, got: object, wanted: object, operation: object) -> None:
+        if got != wanted:
+            place = f"seed {self.seed}, operation {self.tally.operations}"
+            raise MismatchError(f"{place}: {what} differs after {operation}\n  scripts: {got}\n  model:   {wanted}")

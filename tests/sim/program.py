@@ -1,0 +1,196 @@
+"""A seeded program of operations on the admission store, fed to its specification and to the scripts alike.
+
+It keeps the buckets near full, upstreams in and out of trouble, and the clock mostly, not always, going on.
+"""
+
+from random import Random
+
+from msgspec.structs import replace
+
+from gateway.admission.client import Admission
+from gateway.policy.admission import Acquire, Ending, Estimate, Progress, Report, Row, Settle, Sign, Switch, Wait
+from gateway.policy.answers import Queued
+from gateway.policy.catalogue import Tier
+from gateway.policy.leases import Buckets
+from gateway.policy.limits import DAY_MS
+from tests.integration.admission.rows import TTL_MS, Clock
+from tests.sim.supply import CANDIDATES, KEYS
+
+
+class Confirm(str):
+    """The lease whose turn is taken."""
+
+    __slots__ = ()
+
+
+class Tick(tuple[str, ...]):
+    """The waiters that a worker asks for."""
+
+    __slots__ = ()
+
+
+Operation = Acquire | Switch | Settle | Confirm | Tick | list[Progress] | list[Report]
+
+WEIGHTS = {
+    "acquire": 46,
+    "again": 4,
+    "settle": 24,
+    "switch": 12,
+    "progress": 8,
+    "report": 4,
+    "expire": 2,
+    "confirm": 14,
+    "tick": 10,
+}
+
+
+class Program:
+    """A stream of operations that depends on nothing but its seed and what the specification says."""
+
+    def __init__(self, seed: int, clock: Clock, reference: Buckets) -> None:
+        self.random = Random(seed)
+        self.clock = clock
+        self.reference = reference
+        self.asked: dict[str, tuple[Row, ...]] = {}
+        self.waited: dict[str, tuple[Row, ...]] = {}
+        """The rows that each waiter waits for."""
+
+    def next(self) -> Operation:
+        """Let some time pass and return what happens then."""
+        step_ms = self.random.choice((0, 0, 1, 7, 40, 150, 150, 400, 400, 900, 2_500, -300))
+        if self.random.random() < 0.006:
+            step_ms = self.random.choice((30_000, 70_000, DAY_MS // 20))
+        self.clock.now_ms += step_ms
+        return self._operation(self.random.choices([*WEIGHTS], [*WEIGHTS.values()])[0])
+
+    def _operation(self, kind: str) -> Operation:
+        match kind:
+            case "confirm":
+                turned = [lease.id for lease in self.reference.leases.values() if lease.turn is not None]
+                return Confirm(self.random.choice(turned) if turned and self.random.random() < 0.9 else self.some_id())
+            case "tick":
+                return Tick(self.waiters())
+            case "expire":
+                return Tick()
+            case "acquire" | "again":
+                return self.asking(again=kind == "again")
+            case "settle":
+                capacity, certain = self.random.random() < 0.2, self.random.random() < 0.8
+                return Settle(self.some_id(), capacity, self.figures(), b"closed", certain, self.ending())
+            case "switch":
+                return Switch(self.some_id(), self.ending(), self.rows(), TTL_MS, self.wait())
+            case "report":
+                return [self.report() for _ in range(self.random.randint(1, 3))]
+            case _:
+                return [
+                    Progress(self.some_id(), self.figures(self.random.randint(0, 1))) for _ in range(self.random.randint(1, 4))
+                ]
+
+    def asking(self, *, again: bool) -> Acquire:
+        """Return a request, or one that was made before, in the same words."""
+        lease_id = f"lease-{len(self.asked)}"
+        known = self.some_id()
+        # After a wait in mid-walk the answer is about that walk's rows, and nobody asks in the words of before.
+        if again and self.waited.get(known) in (None, self.asked.get(known)):
+            lease_id = known
+        rows = self.asked.setdefault(lease_id, self.rows())
+        return Acquire(lease_id, rows, TTL_MS, b"opened", self.wait())
+
+    def figures(self, request: int = 1) -> Estimate:
+        """Return what a request costs: mostly little, sometimes more than a whole bucket."""
+        scale = self.random.choices((5, 20, 60, 2_400), (30, 40, 28, 2))[0]
+        tokens_in, tokens_out = self.random.randint(0, scale), self.random.randint(0, scale)
+        return Estimate(request, tokens_in, tokens_out, tokens_in + tokens_out)
+
+    def rows(self) -> tuple[Row, ...]:
+        """Return up to three candidates of one key; the last may be told that nothing comes after it."""
+        candidates = CANDIDATES[self.random.choice([*KEYS])]
+        picked = self.random.choices(candidates, k=self.random.choice((0, 1, 1, 1, 2, 3)))
+        rows = [
+            Row(upstream, "m", Tier.DEFAULT, charged, self.figures(), pool, precedence)
+            for upstream, charged, pool, precedence in picked
+        ]
+        if rows and self.random.random() < 0.4:
+            rows[-1] = replace(rows[-1], last=True)
+        return tuple(rows)
+
+    def wait(self) -> Wait | None:
+        """Return how long a request would wait, if it would."""
+        org, worker = self.random.choice("abc"), self.random.choice(("w1", "w2"))
+        patience_ms, most = self.random.choice((500, 20_000, 90_000)), self.random.choice((3, 12, 12))
+        return Wait(org, worker, patience_ms, most, max(1, most // 2)) if self.random.random() < 0.75 else None
+
+    def ending(self) -> Ending:
+        """Return how an attempt went: well, mostly."""
+        sign = self.random.choices([*Sign], (10, 50, 6, 4, 4, 24, 2))[0]
+        return Ending(sign, self.random.choice((0, 0, 300, 5_000)), self.random.randint(0, 999))
+
+    def report(self) -> Report:
+        """Return word of an attempt that goes on."""
+        return Report(self.some_id(), self.ending(), self.random.choice((0, 0, 0, 700)))
+
+    def waiters(self) -> list[str]:
+        """Return those that a worker would ask for: most of who waits, and one that may be gone."""
+        waiting = [lease.id for lease in self.reference.leases.values() if lease.waits]
+        return [*(each for each in waiting if self.random.random() < 0.9), self.some_id()]
+
+    def some_id(self) -> str:
+        """Return a live lease mostly, else one that ended or never was."""
+        ended = [lease_id for lease_id, done in self.reference.done.items() if done.until_ms > self.clock.now_ms]
+        pools = (
+            [[lease.id for lease in self.reference.leases.values() if not lease.waits]] * 6
+            + [list(self.reference.leases)] * 2
+            + [ended, [f"never-{self.random.getrandbits(64)}"]]
+        )
+        return self.random.choice(self.random.choice([pool for pool in pools if pool]))
+
+    def heard(self, operation: Operation, verdict: object) -> None:
+        """Take note of what the specification said."""
+        if isinstance(operation, Acquire | Switch) and isinstance(verdict, Queued) and verdict.refusals:
+            self.waited[operation.id] = operation.rows
+
+    def rows_of(self, waiter: str) -> tuple[Row, ...]:
+        """Return what a waiter's turn is about."""
+        return self.waited.get(waiter) or self.asked.get(waiter, ())
+
+
+def specified(reference: Buckets, operation: Operation, now_ms: int) -> object:
+    """Have the specification do an operation."""
+    match operation:
+        case Confirm():
+            return reference.confirm(operation, now_ms)
+        case Tick():
+            if not operation:
+                reference.expire(now_ms)
+            return reference.tick(operation, now_ms)
+        case Acquire():
+            return reference.acquire(operation, now_ms)
+        case Switch():
+            return reference.switch(operation, now_ms)
+        case Settle():
+            return reference.settle(operation, now_ms)
+        case [Report(), *_]:
+            reference.report([each for each in operation if isinstance(each, Report)], now_ms)
+            return ()
+        case _:
+            return reference.progress([each for each in operation if isinstance(each, Progress)], now_ms)
+
+
+async def done(admission: Admission, operation: Operation, rows: tuple[Row, ...]) -> object:
+    """Have the scripts do an operation; `rows` are those of a turn that is taken."""
+    match operation:
+        case Confirm():
+            return await admission.confirm(operation, rows)
+        case Tick():
+            return await admission.tick("w1", operation)
+        case Acquire():
+            return await admission.acquire(operation)
+        case Switch():
+            return await admission.switch(operation)
+        case Settle():
+            return await admission.settle(operation)
+        case [Report(), *_]:
+            await admission.report([each for each in operation if isinstance(each, Report)])
+            return ()
+        case _:
+            return await admission.progress([each for each in operation if isinstance(each, Progress)])
