@@ -7,11 +7,11 @@ refusal of the request itself is, and is told in the provider's words, redacted.
 
 import re
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from math import isfinite
 
 from gateway.faults import Failed, Fault, FieldError
 from gateway.providers.complaints import Complaint, complaint_of, read_complaint
+from gateway.providers.dates import http_date
 from gateway.providers.redaction import redacted
 
 BUSY_STATUSES = frozenset({423, 425, 498, 503, 529})
@@ -190,9 +190,5 @@ def _figure(value: bytes | None) -> float | None:
 
 
 def _until_date_ms(headers: Mapping[bytes, bytes]) -> float | None:
-    try:
-        until = parsedate_to_datetime(headers.get(b"retry-after", b"").decode("latin-1"))
-        now = parsedate_to_datetime(headers.get(b"date", b"").decode("latin-1"))
-        return (until - now).total_seconds() * 1000
-    except (ValueError, TypeError):
-        return None
+    until, sent = http_date(headers.get(b"retry-after", b"")), http_date(headers.get(b"date", b""))
+    return None if until is None or sent is None else (until - sent).total_seconds() * 1000
