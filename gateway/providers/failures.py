@@ -12,6 +12,7 @@ from math import isfinite
 from gateway.faults import Failed, Fault, FieldError
 from gateway.providers.complaints import Complaint, complaint_of, read_complaint
 from gateway.providers.dates import http_date
+from gateway.providers.headroom import MOST_WAIT_MS, exhausted_ms
 from gateway.providers.redaction import redacted
 
 BUSY_STATUSES = frozenset({423, 425, 498, 503, 529})
@@ -64,7 +65,6 @@ OUR_TEXT = re.compile(
 )
 
 PLAIN_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
-MOST_WAIT_MS = 86_400_000
 
 
 def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
@@ -74,6 +74,8 @@ def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstrea
     wait_ms = retry_after_ms(headers)
     if fault is Fault.REJECTED:
         return _rejected(status, complaint, upstream_model, wait_ms)
+    if fault is Fault.ACCOUNT_RATE and wait_ms is None:
+        wait_ms = exhausted_ms(headers)
     return Failed(fault=fault, status=status, retry_after_ms=wait_ms)
 
 

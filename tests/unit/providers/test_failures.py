@@ -204,3 +204,24 @@ def test_an_error_inside_a_200_is_read_by_its_code(said: object, fault: Fault, s
 def test_retry_after(headers: dict[bytes, bytes], expected: int | None) -> None:
     assert retry_after_ms(headers) == expected
     assert failure(429, headers, b"").retry_after_ms == expected
+
+
+SPENT = {b"x-ratelimit-remaining-tokens": b"0", b"x-ratelimit-reset-tokens": b"6m0s"}
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "code", "expected"),
+    [
+        (429, SPENT, "rate_limit_exceeded", 360_000),
+        (413, SPENT, "rate_limit_exceeded", 360_000),
+        (429, SPENT | {b"retry-after": b"7"}, "rate_limit_exceeded", 7000),
+        (429, SPENT | {b"retry-after": b"soon"}, "rate_limit_exceeded", 360_000),
+        (429, SPENT | {b"x-ratelimit-remaining-tokens": b"12"}, "rate_limit_exceeded", None),
+        (429, SPENT, "engine_overloaded", None),
+        (500, SPENT, "server_error", None),
+    ],
+)
+def test_an_account_that_has_run_out_waits_for_its_reset(
+    status: int, headers: dict[bytes, bytes], code: str, expected: int | None
+) -> None:
+    assert failure(status, headers, msgspec.json.encode(envelope_of(code=code))).retry_after_ms == expected
