@@ -36,7 +36,10 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
             for tier, terms in priced.items()
         },
         fallback=catalogue.Fallback(
-            on=frozenset(config.fallback.on), max_models=config.fallback.max_models, max_attempts=config.fallback.max_attempts
+            on=frozenset(config.fallback.on),
+            max_models=config.fallback.max_models,
+            max_attempts=config.fallback.max_attempts,
+            retry_budget=config.fallback.retry_budget,
         ),
         breaker=_breaker(config.breaker),
         hide_providers=config.api.hide_providers,

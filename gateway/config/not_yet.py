@@ -71,7 +71,6 @@ NOT_YET = (
     Feature("keep-alive comments", ("plans.*.keepalive", "keys.*.keepalive"), _only("off")),
     Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
     Feature("dialects by route prefix", ("dialects",), _off),
-    Feature("a retry budget below 1", ("fallback.retry_budget",), _only(1)),
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("the end of the ledger's rows", ("ledger.retention",)),
     Feature("the ledger's spool", ("ledger.spool_max",)),

@@ -136,7 +136,7 @@ class Telemetry(Section, frozen=True, kw_only=True):
 class FallbackRules(Section, frozen=True, kw_only=True):
     """The walk over models: which ends of one model lead to the next, and how far.
 
-    `retry_budget` is the share of requests that may repeat work after a send; 1 is no bound.
+    `retry_budget` is the share of a model's requests that may repeat work after a send, three a second at least; 1 is no bound.
     """
 
     on: tuple[Literal["capacity", "unavailable", "rate_limit", "context_length", "content_filter"], ...] = (

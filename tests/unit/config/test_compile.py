@@ -148,6 +148,7 @@ def test_a_key_by_digest_is_found_by_its_secret() -> None:
 
 
 def test_the_walk_and_the_privacy_of_providers_are_taken_over() -> None:
-    compiled = catalogue("fallback: {on: [capacity], max_models: 2, max_attempts: 3}\napi: {hide_providers: true}")
-    assert compiled.fallback == Fallback(on=frozenset({"capacity"}), max_models=2, max_attempts=3)
+    fallback = "fallback: {on: [capacity], max_models: 2, max_attempts: 3, retry_budget: 0.2}"
+    compiled = catalogue(f"{fallback}\napi: {{hide_providers: true}}")
+    assert compiled.fallback == Fallback(on=frozenset({"capacity"}), max_models=2, max_attempts=3, retry_budget=0.2)
     assert compiled.hide_providers

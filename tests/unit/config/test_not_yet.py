@@ -30,7 +30,6 @@ ASKED_FOR = {
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
     "dialects": "dialects: {/nebius/v1: nebius}",
-    "fallback.retry_budget": "fallback: {retry_budget: 0.1}",
     "ledger.durability": "ledger: {durability: strict}",
     "ledger.retention": "ledger: {retention: 30d}",
     "ledger.spool_max": "ledger: {spool_max: 2GiB}",
@@ -106,7 +105,6 @@ database: {url: "sqlite:///x.db", pool: 10}
 tiers: {default: {price: 1, queue: 0s}}
 plans: {p: {keepalive: "off", user_hash: false, budget: null, limits: {dynamic: null}}}
 dialects: {}
-fallback: {retry_budget: 1.0}
 ledger: {durability: standard, batch: 500}
 telemetry: {otlp_endpoint: "", log_bodies: false, exemplars: false, org_labels: 0, propagate: []}
 """
