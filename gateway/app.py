@@ -23,6 +23,7 @@ from gateway.admission.connection import Connection
 from gateway.admission.endpoint import open_client, parse_endpoint
 from gateway.admission.failover import Failover, Local
 from gateway.admission.heartbeat import Leases
+from gateway.admission.reports import Reports
 from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
 from gateway.config import Config, compile_catalogue
@@ -30,6 +31,7 @@ from gateway.job import Snapshot, Store
 from gateway.pipeline import Corridor
 from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.keys import check_key, enter
+from gateway.policy.retries import RetryBudget
 from gateway.policy.routing import Planner
 from gateway.providers import DIALECTS
 from gateway.stores.database import Writer
@@ -112,7 +114,9 @@ class Gateway:
         self._corridor = Corridor(
             snapshot_of(catalogue, self._transports, config.leases.ttl_s),
             self._authenticate,
-            Store(failover, self._leases, self._turns),
+            Store(
+                failover, self._leases, self._turns, Reports(failover, self._tasks), RetryBudget(catalogue.fallback.retry_budget)
+            ),
             Bookkeeper(failover, self._observer, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))

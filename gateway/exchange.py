@@ -112,7 +112,7 @@ class Reservation:
     def commit(self, committed: Committed) -> None:
         """Take note of what is on its way to the client: its usage is what will be paid for."""
         self._source = committed.reader if isinstance(committed, Flowing) else committed
-        self._ending = Ending(Sign.GOOD)
+        self._ending = Ending(Sign.GOOD, exhausted_ms=self.holder.exhausted_ms)
         echo = self._tariff.echo(self._source.tier)
         if echo is not None:
             self.record.tier_served = echo.tier

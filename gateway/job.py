@@ -6,10 +6,12 @@ import msgspec
 
 from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
+from gateway.admission.reports import Reports
 from gateway.admission.turns import Turns
 from gateway.exchange import Reservation
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
+from gateway.policy.retries import RetryBudget
 from gateway.policy.routing import Plan, Planner
 from gateway.providers.protocol import Dialect
 from gateway.upstream.transport import Transport
@@ -30,11 +32,16 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Store(msgspec.Struct, frozen=True):
-    """The admission store, the leases that this worker keeps alive in it, and the turns that it waits for."""
+    """The admission store, and what this worker does with it: leases kept alive, turns waited for, words on upstreams.
+
+    `retries` is this worker's alone: how much work it may repeat.
+    """
 
     admission: Failover
     leases: Leases
     turns: Turns
+    reports: Reports
+    retries: RetryBudget
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

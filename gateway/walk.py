@@ -12,13 +12,14 @@ from gateway.faults import EndClass, Failed, Fault
 from gateway.job import Job, Store
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire, Row, Switch, Wait
+from gateway.policy.admission import Acquire, Report, Row, Switch, Wait
 from gateway.policy.answers import Granted, Queued, Refusal, Refused, Verdict
 from gateway.policy.patience import wait_of
 from gateway.policy.record import Attempt
+from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, remaining
 from gateway.providers.protocol import Edits
-from gateway.upstream.attempt import Committed, Dispatch, attempt
+from gateway.upstream.attempt import Committed, Dispatch, Flowing, attempt
 from gateway.watch import Cut
 from gateway.wire.request import InferenceRequest
 
@@ -38,10 +39,14 @@ class Walk:
         self._offered: tuple[int, ...] = ()
         self._place = 0
         """Where in the plan the candidate stands that was granted."""
+        self._watched = False
+        """Its upstream had trouble lately."""
         self._dispatched_s = 0.0
 
     async def run(self) -> Exchange:
         """Return the committed answer. Raises `GatewayError` when the plan is exhausted."""
+        if len(self._job.plan.candidates) > 1:
+            self._store.retries.request(self._job.plan.candidates[0].target.model.name, self._job.now_s())
         verdict = await self._acquire()
         while True:
             candidate = self._granted(verdict)
@@ -52,15 +57,22 @@ class Walk:
 
     def _commit(self, candidate: Candidate, committed: Committed) -> Exchange:
         job = self._job
+        job.reservation.commit(committed)
+        self._report(committed)
         record = job.reservation.record
         record.ttft_s = job.now_s() - record.started_s
         record.status = 200
-        job.reservation.commit(committed)
         timeouts = candidate.target.model.timeouts
         end = (Cut.TOTAL, self._dispatched_s + timeouts.total_s)
         if job.due.ends_s is not None and job.due.ends_s < end[1]:
             end = (Cut.DEADLINE, job.due.ends_s)
         return Exchange(committed=committed, reservation=job.reservation, watch=job.watch, end=end, timeouts=timeouts)
+
+    def _report(self, committed: Committed) -> None:
+        """Pass on at once what would come too late with the end: a long stream's first content, an account with nothing left."""
+        reservation = self._job.reservation
+        if isinstance(committed, Flowing) and (self._watched or reservation.holder.exhausted_ms):
+            self._store.reports.tell(Report(reservation.record.request_id, reservation.hand_over_ending()))
 
     async def _acquire(self) -> Verdict:
         job = self._job
@@ -93,13 +105,21 @@ class Walk:
         self._ends.append(End(self._place, end_class(failed), failed.sent))
         reservation.end_attempt(failed, job.dice)
         self._offered = remaining(job.plan, self._ends, waits=self._patience() is not None)
-        if not self._offered:
+        if not self._offered or not self._may_repeat(failed):
             raise verdicts.exhausted(failed, candidate.target.tier, self._hints_ms)
         wait = self._wait()
         ending = reservation.hand_over_ending()
         switch = Switch(reservation.record.request_id, ending, self._rows(), job.snapshot.lease_ttl_ms, wait)
         verdict = await self._store.admission.switch(switch)
         return verdict if wait is None or not isinstance(verdict, Queued) else await self._turn(verdict, wait)
+
+    def _may_repeat(self, failed: Failed) -> bool:
+        """Return whether another attempt keeps within what may be repeated of the first model's requests."""
+        job = self._job
+        model = job.plan.candidates[0].target.model.name
+        refused = repeats_work(failed) and not self._store.retries.allows(model, job.now_s())
+        job.reservation.record.retry_refused = refused
+        return not refused
 
     def _wait(self) -> Wait | None:
         """Return how the request may wait for what it is offered."""
@@ -162,6 +182,7 @@ class Walk:
             self._note_refusal(refusal)
         if isinstance(verdict, Granted):
             self._place = self._offered[verdict.row]
+            self._watched = verdict.watched
             return self._job.plan.candidates[self._place]
         raise self._refused(verdict.refusals)
 

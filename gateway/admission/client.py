@@ -147,7 +147,7 @@ class Admission:
     async def report(self, reports: Sequence[Report]) -> None:
         """Say how upstreams do while their attempts go on."""
         keys = (*self._always, *(f"{self._prefix}lease:{report.id}" for report in reports))
-        arguments = [each for report in reports for each in (self._endings.encode(report.ending), report.exhausted_ms)]
+        arguments = [self._endings.encode(report.ending) for report in reports]
         await self._run(self._report, keys, arguments)
 
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:

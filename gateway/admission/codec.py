@@ -83,20 +83,25 @@ class RowEncoder:
         return Encoded(row, keys, encode(list(groups.values())), (b"0" + seat, b"1" + seat))
 
 
+GOOD = Ending(Sign.GOOD)
+"""How nearly all attempts end."""
+
+
 class EndingEncoder:
     """Encodes how attempts ended, with the terms by which the store judges their upstreams."""
 
     def __init__(self, breaker: Breaker) -> None:
         opening = (breaker.failures, breaker.ratio_ppm, breaker.window_ms, breaker.open_ms, breaker.max_open_ms)
         self._terms = (*opening, breaker.cooldown_max_ms)
-        self._good = self._encode(Ending(Sign.GOOD))
+        self._good = self._encode(GOOD)
 
     def encode(self, ending: Ending) -> bytes:
-        """Return an ending as one argument: the digit of its sign, then its own two figures and the terms."""
-        return self._good if ending.sign is Sign.GOOD else self._encode(ending)
+        """Return an ending as one argument: 1 where it is news, the digit of its sign, its own figures, the terms."""
+        return self._good if ending == GOOD else self._encode(ending)
 
     def _encode(self, ending: Ending) -> bytes:
-        return b"%d" % ending.sign + encode((ending.hint_ms, ending.dice, *self._terms))
+        own = (ending.hint_ms, ending.dice, ending.exhausted_ms)
+        return b"%d%d" % (ending.is_news, ending.sign) + encode((*own, *self._terms))
 
 
 def _figures(charge: Charge) -> tuple[str | int, ...]:

@@ -220,12 +220,12 @@ local function condition_of(deployment)
   return known
 end
 
--- Note how the attempt of a lease ended, if one is under way: `ending` is the digit of the sign (0 nothing, 1 good, else what the
--- upstream is charged with), then what upstreams.lua needs to judge it.
+-- Note how the attempt of a lease ended, if one is under way. `ending` is 1 where it is news even of an upstream that is well, 0
+-- elsewhere; the digit of its sign; and what upstreams.lua needs to judge it.
 local function end_attempt(id, lease, ending)
   if lease.seat == '' then return end
   local seat = decode(lease.seat)
-  if ending >= '2' or condition_of(seat[3]) then queue().note(id, lease, seat, ending) end
+  if ending >= '1' or condition_of(seat[3]) then queue().note(id, lease, seat, ending) end
   lease.seat = ''
 end
 

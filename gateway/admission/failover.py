@@ -10,7 +10,7 @@ import structlog
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable
-from gateway.policy.admission import Acquire, Row, Settle, Switch
+from gateway.policy.admission import Acquire, Report, Row, Settle, Switch
 from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.leases import Buckets
@@ -50,6 +50,10 @@ class Local:
             verdict = self._buckets.acquire(Acquire(request.id, rows, FOR_EVER_MS, b""), self._now_ms())
         return None if isinstance(verdict, Queued | Spent) else placed(verdict, places)
 
+    def report(self, reports: Sequence[Report]) -> None:
+        """Say how upstreams do that this worker's own leases have."""
+        self._buckets.report(reports, self._now_ms())
+
     def settle(self, request: Settle) -> None:
         """End a lease of this worker's own, where it is one."""
         if request.id in self:
@@ -86,6 +90,12 @@ class Failover:
     async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Verdict:
         """Take the turn that has come. Raises `AdmissionUnavailable`: who waits for a store that is away waits in vain."""
         return await self._store.confirm(lease_id, rows)
+
+    async def report(self, reports: Sequence[Report]) -> None:
+        """Say how upstreams do while attempts go on, here and in the store. Raises `AdmissionUnavailable`."""
+        if self._local is not None:
+            self._local.report(reports)
+        await self._store.report(reports)
 
     async def settle(self, request: Settle) -> Posted:
         """End a lease, here and in the store. Raises `AdmissionUnavailable` until the store has taken note."""

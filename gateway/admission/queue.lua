@@ -10,7 +10,7 @@ local PRIORITY, DEFAULT, FLEX = 0, 1, 3
 local LANES = {PRIORITY, DEFAULT, FLEX}
 local PRIORITY_TURNS, TURNS_AT_ONCE = 4, 64
 local WAITER_TTL_MS, CONFIRM_MS = 5000, 3000
-local NOTHING = '0'
+local NOTHING = '00'
 
 local function pool_of(name)
   local pool = known_pool(name)
@@ -193,5 +193,5 @@ end
 return {
   pool_of = pool_of, stands_before = stands_before, count = count, entry = entry, join = join, leave = leave_queue,
   withdraw = withdraw, lapse = lapse, dispatch = give_turns, WAITER_TTL_MS = WAITER_TTL_MS,
-  slots = slots, bar = bar, ask = ask, note = note_ending, exhaust = exhaust,
+  slots = slots, bar = bar, ask = ask, note = note_ending,
 }

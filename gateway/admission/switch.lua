@@ -13,7 +13,7 @@ if not old or waits(old) then
   flush()
   return encode({SPENT, now, 0, {}, {}, 0})
 end
-local left, ttl, sign = old.pool, tonumber(ARGV[2]), sub(ARGV[3], 1, 1)
+local left, ttl, sign = old.pool, tonumber(ARGV[2]), sub(ARGV[3], 2, 2)
 if sign ~= BUSY and sign ~= RATE then post_all(old, true, nil) end
 end_attempt(id, old, ARGV[3])
 local reply, new, prior, order = serve(id, old, ttl, ARGV[4])

@@ -120,10 +120,10 @@ local function count_ending(found, sign, terms, probed)
 end
 
 local function terms_of(ending)
-  local said = decode(sub(ending, 2))
+  local said = decode(sub(ending, 3))
   return {
-    hint = said[1], dice = said[2], failures = said[3], ratio = said[4], window = said[5], open = said[6], max_open = said[7],
-    cooldown_max = said[8],
+    hint = said[1], dice = said[2], exhausted = said[3], failures = said[4], ratio = said[5], window = said[6], open = said[7],
+    max_open = said[8], cooldown_max = said[9],
   }
 end
 
@@ -134,8 +134,8 @@ end
 
 -- Take note of how an attempt ended, or does so far; the lease still holds its slot.
 local function note_ending(id, lease, seat, ending)
-  local deployment, sign = seat[3], tonumber(sub(ending, 1, 1))
-  if deployment == '' or (sign < BUSY and not condition_of(deployment)) then return end
+  local deployment, sign = seat[3], tonumber(sub(ending, 2, 2))
+  if deployment == '' or (ending < '1' and not condition_of(deployment)) then return end
   local found = read_condition(deployment)
   local probed = found.probe == id
   if probed then found.probe, found.probing_until = '', 0 end
@@ -143,6 +143,7 @@ local function note_ending(id, lease, seat, ending)
     local terms, running = terms_of(ending), lease.buckets[slot_of(lease.row) + 1].held
     if found.cooled_until <= now then found.cooled_until = 0 end
     if now >= found.window + terms.window then found.window, found.ended, found.failed = 0, 0, 0 end
+    if terms.exhausted > 0 then cool_credential(seat[4], min(terms.exhausted, terms.cooldown_max)) end
     if sign >= BUSY and sign <= SLOW then cut(found, seat[5] > 0 and seat[5] or running) end
     if sign == BUSY then found.cooled_until = max(found.cooled_until, now + cooldown(terms)) end
     if sign == RATE then cool_credential(seat[4], cooldown(terms)) end
@@ -150,10 +151,5 @@ local function note_ending(id, lease, seat, ending)
     if sign == GOOD or sign >= SLOW then count_ending(found, sign, terms, probed) end
   end
   write_condition(deployment, found)
-end
-
--- Leave a credential alone that has nothing left for so long.
-local function exhaust(seat, ending, wait)
-  if wait > 0 and seat[4] ~= '' then cool_credential(seat[4], min(wait, terms_of(ending).cooldown_max)) end
 end
 

@@ -164,12 +164,18 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
     """How an attempt ended, as its upstream is judged by it.
 
     `hint_ms` is the wait that it asked for, 0 without one; `dice` (0 to 999) keeps what is opened or cooled at once from coming
-    back at once.
+    back at once. `exhausted_ms` is for how long our account there has nothing left, as it said.
     """
 
     sign: Sign = Sign.NOTHING
     hint_ms: int = 0
     dice: int = 0
+    exhausted_ms: int = 0
+
+    @property
+    def is_news(self) -> bool:
+        """Return whether it is worth writing down even of an upstream that is well."""
+        return self.sign not in (Sign.NOTHING, Sign.GOOD) or self.exhausted_ms > 0
 
 
 NO_ENDING = Ending()
@@ -224,8 +230,7 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """Word of a lease's attempt while it goes on: how its upstream did, and for how long its account there has nothing left."""
+    """Word of a lease's attempt that goes on, as if it had ended."""
 
     id: str
-    ending: Ending = NO_ENDING
-    exhausted_ms: int = 0
+    ending: Ending

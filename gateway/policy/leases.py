@@ -140,7 +140,6 @@ class Buckets:
             lease = self.leases.get(report.id)
             if lease is not None and lease.row is not None:
                 self._room.tell(lease, report.ending, now_ms)
-                self.upstreams.exhaust(lease.row.upstream, report.exhausted_ms, now_ms)
                 self._dispatch(lease.pool, now_ms)
 
     def expire(self, now_ms: int) -> int:

@@ -78,6 +78,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     ttft_s: float | None = None
     ended_s: float | None = None
     bytes_sent: int = 0
+    retry_refused: bool = False
+    """More could have been tried, and was not, for too much had been repeated lately."""
     dropped_params: tuple[str, ...] = ()
     adjusted_params: tuple[str, ...] = ()
     """Entries `name=value`: what was lowered to what the model can do."""

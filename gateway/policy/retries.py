@@ -13,13 +13,14 @@ WINDOW_S = 10
 LEAST = 3 * WINDOW_S
 """What may be repeated in a window at any rate, three a second: a share of little traffic would be nothing."""
 
-NO_WORK_DONE = frozenset({Fault.CONNECT, Fault.TLS})
+NO_WORK_DONE = frozenset({Fault.CONNECT, Fault.TLS, Fault.CREDENTIAL, Fault.BILLING, Fault.STALE_MODEL})
 
 
 def repeats_work(failed: Failed) -> bool:
     """Tell whether another attempt after this one may be work done twice.
 
-    Not after one that never reached the provider's model, nor after a refusal for want of capacity, which costs nobody much.
+    Not after one that never reached the provider's model, nor after a refusal of our account or for want of capacity, which cost
+    nobody much.
     """
     return failed.sent and failed.fault.end_class is EndClass.UNAVAILABLE and failed.fault not in NO_WORK_DONE
 

@@ -21,6 +21,8 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
             found.append((b"x-gateway-provider", latin1(record.provider)))
         if record.tier_served == Tier.OVER_LIMIT:
             found.append((b"x-ratelimit-over-limit", b"yes"))
+    if record.retry_refused:
+        found.append((b"x-gateway-retry", b"budget"))
     if record.dropped_params:
         found.append((b"x-gateway-dropped-params", latin1(", ".join(record.dropped_params))))
     if record.adjusted_params:

@@ -127,15 +127,10 @@ class Upstreams:
         if condition is not None and 0 < condition.open_until_ms <= now_ms and condition.probing_until_ms <= now_ms:
             condition.probe, condition.probing_until_ms = lease_id, now_ms + PROBE_MS
 
-    def exhaust(self, upstream: Upstream, exhausted_ms: int, now_ms: int) -> None:
-        """Take note that nothing is left to a credential for so long."""
-        if exhausted_ms and upstream.credential:
-            self._cool_credential(upstream.credential, Ending(Sign.RATE, exhausted_ms), now_ms)
-
     def note(self, upstream: Upstream, lease_id: str, ending: Ending, running: int, now_ms: int) -> None:
         """Take note of how an attempt of this lease ended, while so many were running, itself included."""
         known = self.conditions.get(upstream.deployment)
-        if not upstream.deployment or (known is None and ending.sign in (Sign.NOTHING, Sign.GOOD)):
+        if not upstream.deployment or (known is None and not ending.is_news):
             return
         condition = self.conditions[upstream.deployment] = known or Condition()
         probed = condition.probe == lease_id
@@ -152,6 +147,8 @@ class Upstreams:
     def _adapt(self, upstream: Upstream, ending: Ending, running: int, now_ms: int) -> None:
         """Lower or raise the ceiling, and cool down what had no room."""
         condition = self.conditions[upstream.deployment]
+        if ending.exhausted_ms:
+            self._cool_credential(upstream.credential, Ending(Sign.RATE, ending.exhausted_ms), now_ms)
         if ending.sign in CONGESTED:
             cut(condition, upstream.slots or running, now_ms)
         if ending.sign is Sign.BUSY:

@@ -16,7 +16,7 @@ that the account can have nothing, not the shortest. Milliseconds. Pure: a point
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import ceil
 
@@ -44,6 +44,14 @@ NUMBER = rb"[0-9]{1,9}(?:\.[0-9]{1,20})?"
 SECONDS_OR_DURATION = re.compile(rb"%b|(?:%b(?:h|ms|m|s|us|ns)){1,6}" % (NUMBER, NUMBER))
 PART = re.compile(rb"(%b)(h|ms|m|s|us|ns|)" % NUMBER)
 UNITS_MS: Mapping[bytes, float] = {b"h": 3_600_000, b"m": 60_000, b"s": 1000, b"": 1000, b"ms": 1, b"us": 1e-3, b"ns": 1e-6}
+
+
+def exhausted_by(headers: Sequence[tuple[bytes, bytes]]) -> int | None:
+    """Return the same of a reply's headers as they came: most have none of these, and are passed through once."""
+    for name, _ in headers:
+        if name in RESETS:
+            return exhausted_ms(dict(headers))
+    return None
 
 
 def exhausted_ms(headers: Mapping[bytes, bytes]) -> int | None:

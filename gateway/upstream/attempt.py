@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.faults import Failed, Fault
+from gateway.providers.headroom import exhausted_by
 from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader
 from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
 
@@ -50,12 +51,14 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
 class Holder:
     """Holds the reply of the attempt under way, so that a request that is cut short lets go of its connection at once."""
 
-    __slots__ = ("accepted", "reply")
+    __slots__ = ("accepted", "exhausted_ms", "reply")
 
     def __init__(self) -> None:
         self.reply: Reply | None = None
         self.accepted = False
         """The upstream took the request on: it answered with a 2xx head."""
+        self.exhausted_ms = 0
+        """For how long our account there has nothing left, as that head says."""
 
     def close(self) -> None:
         """Let go; safe at any time."""
@@ -82,6 +85,7 @@ async def _read(dispatch: Dispatch, reply: Reply, holder: Holder) -> Committed |
         body = await _error_body(reply, dispatch.now_s)
         return dispatch.dialect.failure(reply.status, dict(reply.headers), body, upstream_model=dispatch.edits.upstream_model)
     holder.accepted = True
+    holder.exhausted_ms = exhausted_by(reply.headers) or 0
     if not dispatch.stream:
         return dispatch.dialect.answer(await reply.read(ANSWER_BYTES), dispatch.edits)
     if not _is_event_stream(reply):

@@ -68,11 +68,11 @@ class Tally:
 
 
 class Comparison:
-    """One seeded program on both."""
+    """One seeded program on both; `tally` counts what it led to."""
 
-    def __init__(self, seed: int, connection: Connection, admission: Admission, clock: Clock) -> None:
+    def __init__(self, seed: int, connection: Connection, admission: Admission, clock: Clock, tally: Tally) -> None:
         self.seed = seed
-        self.tally = Tally()
+        self.tally = tally
         self.events: list[tuple[str, str]] = []
         self.reference = Buckets(lambda event: self.events.append((event.kind, event.id)), breaker=BREAKER)
         self._connection = connection

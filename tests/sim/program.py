@@ -117,17 +117,18 @@ class Program:
     def wait(self) -> Wait | None:
         """Return how long a request would wait, if it would."""
         org, worker = self.random.choice("abc"), self.random.choice(("w1", "w2"))
-        patience_ms, most = self.random.choice((500, 20_000, 90_000)), self.random.choice((3, 12, 12))
-        return Wait(org, worker, patience_ms, most, max(1, most // 2)) if self.random.random() < 0.75 else None
+        patience_ms, most = self.random.choice((2_000, 20_000, 90_000)), self.random.choice((3, 12, 12))
+        return Wait(org, worker, patience_ms, most, max(1, most // 2)) if self.random.random() < 0.9 else None
 
     def ending(self) -> Ending:
         """Return how an attempt went: well, mostly."""
         sign = self.random.choices([*Sign], (10, 50, 6, 4, 4, 24, 2))[0]
-        return Ending(sign, self.random.choice((0, 0, 300, 5_000)), self.random.randint(0, 999))
+        exhausted_ms = self.random.choice((300, 4_000)) if self.random.random() < 0.03 else 0
+        return Ending(sign, self.random.choice((0, 0, 300, 5_000)), self.random.randint(0, 999), exhausted_ms)
 
     def report(self) -> Report:
         """Return word of an attempt that goes on."""
-        return Report(self.some_id(), self.ending(), self.random.choice((0, 0, 0, 700)))
+        return Report(self.some_id(), self.ending())
 
     def waiters(self) -> list[str]:
         """Return those that a worker would ask for: most of who waits, and one that may be gone."""

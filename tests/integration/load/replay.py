@@ -89,8 +89,8 @@ class Replay:
 
 def ending_of(word: bytes) -> Ending:
     """Return how an attempt ended; the figures behind its own are the terms, which are the same everywhere."""
-    hint_ms, dice, *_ = msgspec.msgpack.decode(word[1:])
-    return Ending(Sign(int(word[:1])), hint_ms, dice)
+    hint_ms, dice, exhausted_ms, *_ = msgspec.msgpack.decode(word[2:])
+    return Ending(Sign(int(word[1:2])), hint_ms, dice, exhausted_ms)
 
 
 def figures_of(word: bytes) -> Estimate:

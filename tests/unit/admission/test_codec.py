@@ -56,10 +56,10 @@ def test_a_row_that_is_the_last_says_so() -> None:
 
 def test_an_ending_is_its_sign_its_figures_and_the_terms() -> None:
     encoder = EndingEncoder(Breaker())
-    for ending in (Ending(), Ending(Sign.GOOD), Ending(Sign.BUSY, 2_500, 999)):
+    for ending in (Ending(), Ending(Sign.GOOD), Ending(Sign.GOOD, exhausted_ms=7), Ending(Sign.BUSY, 2_500, 999)):
         told = encoder.encode(ending)
-        figures = [ending.hint_ms, ending.dice, 5, 500_000, 30_000, 10_000, 300_000, 60_000]
-        assert (told[:1], msgspec.msgpack.decode(told[1:])) == (b"%d" % ending.sign, figures)
+        figures = [ending.hint_ms, ending.dice, ending.exhausted_ms, 5, 500_000, 30_000, 10_000, 300_000, 60_000]
+        assert (told[:2], msgspec.msgpack.decode(told[2:])) == (b"%d%d" % (ending.is_news, ending.sign), figures)
 
 
 def test_what_is_kept_is_bounded() -> None:

@@ -68,8 +68,8 @@ def test_an_account_that_is_out_cools_all_that_takes_its_credential_and_nothing_
     world.end(Sign.RATE, hint_ms=3_000)
     assert world.bar(Upstream("b/one", "p")) == Bar(Cause.COOLING, 3_150)
     assert world.bar(Upstream("a/two", "q")) is None
-    world.upstreams.exhaust(Upstream("a/two", "q"), 700, world.now_ms)
-    assert world.bar(Upstream("a/two", "q")) == Bar(Cause.COOLING, 700)
+    world.upstreams.note(Upstream("a/two", "q"), "r", Ending(Sign.GOOD, exhausted_ms=700), 1, world.now_ms)
+    assert world.bar(Upstream("b/two", "q")) == Bar(Cause.COOLING, 700)
 
 
 def test_fifty_refusals_at_once_are_one_cut() -> None:
