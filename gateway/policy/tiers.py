@@ -55,8 +55,7 @@ class Echo(msgspec.Struct, frozen=True, gc=False):
 def wish(word: str | None, key: Key, endpoint: Endpoint) -> Wish:
     """Return what `word` means for this key. Raises `InvalidValue` (400) and `Unprocessable` (422), param `service_tier`."""
     if word is None:
-        word = key.default_tier or ("auto" if endpoint is Endpoint.CHAT else "default")
-        return _unnamed(word, key)
+        return _unnamed(absent(key, endpoint), key)
     if word == "auto":
         return _unnamed(word, key)
     if word == Tier.OVER_LIMIT:
@@ -70,6 +69,11 @@ def wish(word: str | None, key: Key, endpoint: Endpoint) -> Wish:
     if not _entitled(tier, key):
         raise InvalidValue(f"The service tier '{tier}' is not allowed for this key", param="service_tier")
     return Wish(tier, named=True)
+
+
+def absent(key: Key, endpoint: Endpoint) -> str:
+    """Return the word that stands in for an absent one."""
+    return key.default_tier or ("auto" if endpoint is Endpoint.CHAT else "default")
 
 
 def _unnamed(word: str, key: Key) -> Wish:

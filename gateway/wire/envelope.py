@@ -31,9 +31,17 @@ encode = msgspec.json.Encoder().encode
 def envelope(error: GatewayError) -> bytes:
     """Return the error as the body of an answer: OpenAI's envelope, and on 422 FastAPI's `detail` beside it."""
     members: dict[str, object] = {"error": Body(error.message, error.error_type, error.param, error.error_code)}
-    if isinstance(error, Unprocessable | UpstreamRejected) and status_of(error) == 422:
-        members["detail"] = [Detail(field.loc, field.msg, field.type) for field in error.fields]
+    bad = detail(error)
+    if bad:
+        members["detail"] = bad
     return encode(members)
+
+
+def detail(error: GatewayError) -> tuple[Detail, ...]:
+    """Return every bad field of a 422; other errors have none."""
+    if isinstance(error, Unprocessable | UpstreamRejected) and status_of(error) == 422:
+        return tuple(Detail(field.loc, field.msg, field.type) for field in error.fields)
+    return ()
 
 
 def event(error: GatewayError) -> bytes:
