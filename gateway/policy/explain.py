@@ -1,0 +1,255 @@
+"""Why the gateway would do with a request what it would do: the corridor's own decisions, each told with the rule behind it.
+
+Asks the code that plans requests and adds words; decides nothing itself, and knows no bucket's level. Credentials, heads and the
+sizes of bodies are the web room's. Pure.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
+from gateway.policy import verdicts, wording
+from gateway.policy.adjustments import adjust
+from gateway.policy.admission import Acquire, Refused
+from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
+from gateway.policy.explanation import (
+    Caller,
+    Chain,
+    Cost,
+    Explanation,
+    LeftOut,
+    ModelStep,
+    Rates,
+    TargetStep,
+    Waiting,
+)
+from gateway.policy.explanation import Refused as Refusal
+from gateway.policy.keys import check_key, for_project
+from gateway.policy.leases import Buckets
+from gateway.policy.routing import Candidate, Plan, Planner, can_serve, may_use, remaining
+from gateway.policy.tiers import Wish, wish
+from gateway.wire.envelope import detail
+from gateway.wire.members import split
+from gateway.wire.request import TABLES, Endpoint, InferenceRequest, parse
+from gateway.wire.usage import Usage
+
+DroppedBy = Callable[[InferenceRequest, Deployment, Tier], tuple[str, ...]]
+"""Returns the fields that a deployment's provider does not get, as its dialect has it."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it would arrive: `project` is its `ai_project_id`."""
+
+    endpoint: Endpoint
+    body: bytes
+    project: str | None
+    now_unix_s: float
+
+    def __repr__(self) -> str:
+        return f"Asked({self.endpoint}, {len(self.body)} bytes)"
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A request that was heard: what all decisions about it go by."""
+
+    catalogue: Catalogue
+    key: Key
+    request: InferenceRequest
+    wanted: Wish
+
+
+def endpoint_of(body: bytes) -> Endpoint:
+    """Return the endpoint that a body is written for, by the field that holds what is asked; chat where it has neither."""
+    try:
+        given = split(body).raws
+    except (InvalidJson, Unprocessable):
+        return Endpoint.CHAT
+    return next((endpoint for endpoint, table in TABLES.items() if table.asked in given), Endpoint.CHAT)
+
+
+def explain(catalogue: Catalogue, key: Key, asked: Asked, dropped_by: DroppedBy) -> Explanation:
+    """Return what would become of a request of this key's, as far as it would come."""
+    found = Explanation(endpoint=asked.endpoint, caller=_caller(key))
+    try:
+        # From which address the request would come is nothing that a file says.
+        check_key(replace(key, ips=()), None, asked.now_unix_s)
+        key = for_project(key, urlencode({"ai_project_id": asked.project or ""}).encode())
+        found = replace(found, caller=_caller(key))
+        request = parse(asked.endpoint, asked.body)
+        wanted = wish(request.service_tier, key, asked.endpoint)
+        found = replace(found, tier=wording.tier(request, key, wanted))
+        case = Case(catalogue, key, request, wanted)
+        plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0))
+        targets = tuple(_targets(case, plan, dropped_by))
+        found = replace(
+            found, chain=_chain(case, plan), waiting=_waiting(case, plan), targets=targets, estimated_cost=_dearest(targets)
+        )
+        _check_room(plan)
+    except GatewayError as error:
+        return replace(found, refused=_refusal(error))
+    return found
+
+
+def in_order(plan: Plan) -> Plan:
+    """Return the plan with the heaviest of equal deployments first, and the earliest of equally heavy ones, whatever the dice."""
+
+    def place(candidate: Candidate) -> tuple[int, float, int]:
+        target = candidate.target
+        return target.deployment.order, -target.deployment.weight, target.model.deployments.index(target.deployment)
+
+    groups = groupby(plan.candidates, lambda candidate: (candidate.stage, candidate.target.tier))
+    return replace(plan, candidates=tuple(candidate for _, group in groups for candidate in sorted(group, key=place)))
+
+
+def _check_room(plan: Plan) -> None:
+    """Raise what the request hears if not even empty buckets hold it."""
+    rows = tuple(plan.candidates[place].row for place in remaining(plan, ()))
+    verdict = Buckets(note=lambda _: None).acquire(Acquire("explained", rows, ttl_ms=1, opened=b""), now_ms=0)
+    if isinstance(verdict, Refused):
+        raise verdicts.refused(rows, verdict.refusals)
+
+
+def _refusal(error: GatewayError) -> Refusal:
+    return Refusal(
+        status=status_of(error),
+        type=error.error_type,
+        code=error.error_code,
+        param=error.param,
+        message=error.message,
+        should_retry=error.retryable,
+        detail=detail(error),
+    )
+
+
+def _caller(key: Key) -> Caller:
+    return Caller(key=key.name, org=key.org, project=key.project, plan=key.plan, only_from=key.ips)
+
+
+def _chain(case: Case, plan: Plan) -> Chain:
+    models = []
+    for stage, group in groupby(plan.candidates, lambda candidate: candidate.stage):
+        candidates = list(group)
+        model, tiers = candidates[0].target.model, tuple(dict.fromkeys(each.target.tier for each in candidates))
+        named = "asked for" if stage == 0 or case.request.models is not None else "in the fallbacks of the model asked for"
+        rule = "; ".join((named, *wording.lesser_tiers(case.wanted, tiers)))
+        models.append(ModelStep(model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule))
+    return Chain(
+        models=tuple(models),
+        left_out=tuple(_left_out(case, plan)),
+        leads_on=tuple(sorted(plan.leads_on)),
+        max_attempts=plan.max_attempts,
+    )
+
+
+def _left_out(case: Case, plan: Plan) -> Iterator[LeftOut]:
+    models = {candidate.target.model.name: candidate.target.model for candidate in plan.candidates}
+    seen: set[str] = set()
+    for name in case.request.models or ():
+        model = case.catalogue.names[name].name
+        if model in seen:
+            yield LeftOut(model=name, deployment=None, rule="named before")
+        seen.add(model)
+    for name in plan.candidates[0].target.model.fallbacks if case.request.models is None else ():
+        if name not in models:
+            yield LeftOut(model=name, deployment=None, rule=_why_no_fallback(case, case.catalogue.models[name]))
+    for model_name, found in models.items():
+        for deployment in found.deployments:
+            if not can_serve(deployment, case.key, case.request.endpoint):
+                rule = wording.cannot_serve(deployment, case.request.endpoint)
+                yield LeftOut(model=model_name, deployment=deployment.id, rule=rule)
+
+
+def _why_no_fallback(case: Case, model: Model) -> str:
+    if not may_use(case.key, model):
+        return "the key's models do not allow it"
+    try:
+        Planner(case.catalogue).plan(case.key, replace(case.request, models=(model.name,)), case.wanted, dice=0)
+    except GatewayError as error:
+        return error.message
+    return f"fallback.max_models is {case.catalogue.fallback.max_models}"
+
+
+def _waiting(case: Case, plan: Plan) -> Waiting:
+    last = plan.candidates[-1]
+    first = next(candidate for candidate in plan.candidates if candidate.stage == last.stage)
+    terms = case.catalogue.tiers.get(first.target.tier) or TierTerms()
+    waits = plan.patience.longest_s > 0 and bool(last.row.pool)
+    return Waiting(
+        model=first.target.model.name,
+        tier=first.target.tier,
+        tier_class=wording.CLASSES[first.row.precedence],
+        class_rule=wording.TURNS[first.row.precedence],
+        patience_s=plan.patience.longest_s if waits else 0.0,
+        max_waiters=plan.patience.max_waiters if waits else 0,
+        max_waiters_of_org=plan.patience.max_of_org if waits else 0,
+        rule=wording.wait(first.row, terms, waits=waits, fail_fast=case.request.fail_fast),
+    )
+
+
+def _targets(case: Case, plan: Plan, dropped_by: DroppedBy) -> Iterator[TargetStep]:
+    def equals(candidate: Candidate) -> tuple[int, Tier, int]:
+        return candidate.stage, candidate.target.tier, candidate.target.deployment.order
+
+    for _, group in groupby(plan.candidates, equals):
+        candidates = list(group)
+        weights = sum(candidate.target.deployment.weight for candidate in candidates)
+        for candidate in candidates:
+            share = candidate.target.deployment.weight / weights
+            yield _target(case, candidate, dropped_by, share)
+
+
+def _target(case: Case, candidate: Candidate, dropped_by: DroppedBy, share: float) -> TargetStep:
+    target, row = candidate.target, candidate.row
+    deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
+    adjusted = adjust(case.request, target.model, case.key.org)
+    price, cost = _costs(candidate)
+    return TargetStep(
+        model=target.model.name,
+        provider=deployment.provider.name,
+        deployment=deployment.id,
+        tier=target.tier,
+        tier_class=wording.CLASSES[row.precedence],
+        provider_tier=deployment.provider.tiers.get(target.tier),
+        order=deployment.order,
+        weight=deployment.weight,
+        first_choice_share=round(share, 4),
+        hold=wording.hold(case.request, target.model, row),
+        price=price,
+        cost=cost,
+        charges=tuple(wording.charged(charge, row, terms) for charge in row.charges),
+        dropped_params=adjusted.dropped + dropped_by(adjusted.request, deployment, target.tier),
+        adjusted_params=adjusted.lowered,
+        rule=wording.spending(target.tier),
+    )
+
+
+def _costs(candidate: Candidate) -> tuple[Rates | None, Cost]:
+    tariff, held = candidate.way.tariff, candidate.row.estimate
+    nano_usd = tariff.cost_nano_usd(Usage(input=held.input, output=held.output), None)
+    if tariff.price is None or nano_usd is None:
+        return None, _cost(None, f"models.{candidate.target.model.name}.price is missing")
+    rates = Rates(
+        input_nano_usd_per_token=tariff.price.input,
+        output_nano_usd_per_token=tariff.price.output,
+        cached_input_nano_usd_per_token=tariff.price.cached_input,
+        multiplier=tariff.multiplier,
+    )
+    return rates, _cost(nano_usd, f"the model's price x {tariff.multiplier:g}, tiers.{candidate.target.tier}.price")
+
+
+def _cost(nano_usd: int | None, rule: str) -> Cost:
+    micro_usd = None if nano_usd is None else -(-nano_usd // 1000)
+    return Cost(cost_nano_usd=nano_usd, cost_micro_usd=micro_usd, rule=rule)
+
+
+def _dearest(targets: tuple[TargetStep, ...]) -> Cost:
+    """Return what the dearest target costs; nobody knows which is where one has no price."""
+    unpriced = next((each for each in targets if each.cost.cost_nano_usd is None), None)
+    if unpriced is not None:
+        return unpriced.cost
+    dearest = max(targets, key=lambda each: each.cost.cost_nano_usd or 0)
+    return _cost(dearest.cost.cost_nano_usd, f"the dearest target: {dearest.deployment} at {dearest.tier}")

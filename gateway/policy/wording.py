@@ -1,0 +1,173 @@
+"""The words of an explanation: the rule behind a tier, a wait, a hold and a charge, named as the configuration does. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from gateway.policy.admission import Charge, Dimension, Kind, Precedence, Row, Unit
+from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
+from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
+from gateway.policy.explanation import Charged, Hold, TierChoice
+from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
+from gateway.wire.request import Endpoint, InferenceRequest
+
+CLASSES: Mapping[Precedence, str] = {
+    Precedence.PRIORITY: "priority",
+    Precedence.DEFAULT: "default",
+    Precedence.OVER_LIMIT: "over-limit",
+    Precedence.FLEX: "flex",
+}
+
+TURNS: Mapping[Precedence, str] = {
+    Precedence.PRIORITY: "its turn comes before default's, four to one",
+    Precedence.DEFAULT: "priority's turn comes before it, four to one",
+    Precedence.OVER_LIMIT: "on spare capacity, and never in a queue",
+    Precedence.FLEX: "on spare capacity, after priority and default",
+}
+
+SCOPES: Mapping[str, tuple[str, str]] = {
+    "k": ("key", "limits of key or plan"),
+    "km": ("key x model", "per_model of key or plan"),
+    "o": ("org", "limits of the org"),
+    "om": ("org x model", "per_model of the org"),
+    "kf": ("key", "flex of key or plan"),
+    "kx": ("key", "over_limit of key or plan"),
+    "m": ("model", "limits of the model"),
+    "d": ("deployment", "limits of the deployment"),
+}
+"""What a bucket belongs to, and where its limit is written, by the first part of its name."""
+
+UNITS: Mapping[Unit, str] = {
+    Unit.REQUEST: "requests",
+    Unit.INPUT: "input tokens",
+    Unit.OUTPUT: "output tokens",
+    Unit.TOTAL: "tokens",
+    Unit.SLOT: "slots",
+}
+
+
+def tier(request: InferenceRequest, key: Key, wanted: Wish) -> TierChoice:
+    """Return what the request's word for the tier led to."""
+    word = request.service_tier
+    meaning = absent(key, request.endpoint) if word is None else word
+    sought, rule = _sought(meaning, key, wanted)
+    rules = ["asked for"]
+    if word is None:
+        rules = ["the key's default_tier" if key.default_tier else f"what an absent service_tier means on {request.endpoint}"]
+    if meaning != sought:
+        rules.append(rule)
+    downgraded = sought is not wanted.tier
+    if downgraded:
+        rules.append(f"the key may not use {sought}")
+    return TierChoice(
+        requested=word,
+        meaning=meaning,
+        tier=wanted.tier,
+        downgraded=downgraded,
+        rule="; ".join(rules),
+        over_limit=wanted.overflow,
+        over_limit_rule=_over_limit(meaning, key, wanted),
+    )
+
+
+def _sought(meaning: str, key: Key, wanted: Wish) -> tuple[Tier, str]:
+    """Return the tier that a word leads to before the key's rights are looked at, and by which rule."""
+    if meaning != "auto":
+        return WORDS[meaning], f"'{meaning}' means {WORDS[meaning]}"
+    if key.auto == "priority":
+        return Tier.PRIORITY, "auto: priority"
+    if key.auto == "project" and key.project is not None and key.project in key.project_tiers:
+        return key.project_tiers[key.project], f"auto: project, which is '{key.project}'"
+    return wanted.tier, "auto: project, without a project of the org" if key.auto == "project" else "auto: overflow"
+
+
+def _over_limit(meaning: str, key: Key, wanted: Wish) -> str:
+    if wanted.overflow:
+        return "served over the limit where a rate of key or org refuses"
+    if meaning != "auto":
+        return "only auto is served over the limit"
+    if key.over_limit is None:
+        return "over_limit of key or plan is false"
+    return f"auto led to {wanted.tier}, which is never over the limit"
+
+
+def lesser_tiers(wanted: Wish, served: tuple[Tier, ...]) -> Iterator[str]:
+    """Yield what a model makes of the tier that it is asked for, where that is less."""
+    if wanted.tier not in served:
+        yield f"does not offer {wanted.tier}"
+    if wanted.overflow and Tier.OVER_LIMIT not in served:
+        yield "does not offer over-limit"
+
+
+def cannot_serve(deployment: Deployment, endpoint: Endpoint) -> str:
+    """Return why a deployment is no target."""
+    name = deployment.provider.name
+    if endpoint not in deployment.provider.endpoints:
+        return f"providers.{name}.endpoints lacks {endpoint}"
+    return f"the key's providers do not allow {name}"
+
+
+def wait(row: Row, terms: TierTerms, *, waits: bool, fail_fast: bool) -> str:
+    """Return by which rule a request waits, or does not."""
+    if waits:
+        return f"tiers.{row.tier}.queue, models.{row.model}.queue, no longer than x-request-timeout"
+    if fail_fast:
+        return "fail_fast is true"
+    if not terms.queue_s:
+        return f"tiers.{row.tier}.queue is 0"
+    return f"a deployment of {row.model} has no max_concurrency to wait under"
+
+
+def hold(request: InferenceRequest, model: Model, row: Row) -> Hold:
+    """Return the tokens that are held for a candidate, and where the figure comes from."""
+    source, rule = _output(request, model, row)
+    held = row.estimate
+    counted = "counted from token ids" if request.token_prompt else "estimated from the prompt's bytes"
+    return Hold(
+        input_tokens=held.input,
+        output_tokens=held.output,
+        total_tokens=held.total,
+        output_source=source,
+        rule=f"input {counted}; output {rule}",
+    )
+
+
+def _output(request: InferenceRequest, model: Model, row: Row) -> tuple[str, str]:
+    bucket, held = smallest_bucket_tokens(row.charges), row.estimate.output
+    if bucket is not None and held < estimate(request, model, None).output:
+        if held == FEWEST_TOKENS:
+            return "fewest", f"{FEWEST_TOKENS}, the least without max_tokens"
+        return "bucket_share", f"1/{SHARE_OF_BUCKET} of the smallest token bucket ({bucket}) without max_tokens"
+    outputs = request.n * request.prompts
+    each = held // outputs
+    times = f" x n {request.n} x prompts {request.prompts}" if outputs > 1 else ""
+    if request.max_tokens == each:
+        return "max_tokens", f"max_tokens {each}{times}"
+    if model.max_output_tokens == each:
+        return "max_output_tokens", f"the model's max_output_tokens {each}{times}"
+    return "longest_hold", f"{LONGEST_HOLD_TOKENS}, the most that is held{times}"
+
+
+def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
+    """Return what a candidate takes from one bucket."""
+    scope, rule = SCOPES[charge.scope.partition(":")[0]]
+    if scope == "deployment" and charge.dimension is Dimension.CONCURRENCY:
+        rule = f"slots x headroom {terms.headroom:g}"
+    cost = row.estimate.of(charge.unit)
+    return Charged(
+        scope=scope,
+        bucket=charge.scope,
+        dimension=charge.dimension.name.lower(),
+        limit=charge.limit,
+        burst=charge.capacity,
+        rate=charge.rate if charge.kind is Kind.RATE else None,
+        period_s=charge.period_ms // 1000 if charge.kind is not Kind.HELD else None,
+        cost=cost,
+        unit=UNITS[charge.unit],
+        ends_walk=charge.ends_walk,
+        fits=cost <= charge.capacity,
+        rule=rule,
+    )
+
+
+def spending(served: Tier) -> str:
+    """Return what a tier spends of its caller; concurrency always holds."""
+    return f"{served} spends {'no' if served in SPENDS_NO_RATES else 'the'} rates of key and org"

@@ -1,0 +1,247 @@
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from gateway.policy.catalogue import Capabilities, Catalogue, Fallback, Guards, Key, Limits, Price, Queue, Secret, Tier, TierTerms
+from gateway.policy.explain import Asked, endpoint_of, explain
+from gateway.policy.explanation import Explanation
+from gateway.wire.request import Endpoint
+from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
+
+BOTH = frozenset({Endpoint.CHAT, Endpoint.COMPLETIONS})
+P1 = provider("p1", endpoints=BOTH, tiers={Tier.DEFAULT: "standard", Tier.FLEX: "flex"})
+P2 = provider("p2")
+PRICE = Price(input=100, output=200)
+
+
+def body(**members: Any) -> bytes:
+    asked = {"model": "A", "messages": [{"role": "user", "content": "hi"}], **members}
+    return msgspec.json.encode({name: value for name, value in asked.items() if value is not None})
+
+
+def told(of: Catalogue, by: Key, *, project: str | None = None, now_unix_s: float = 0, **members: Any) -> Explanation:
+    raw = body(**members)
+    asked = Asked(endpoint=endpoint_of(raw), body=raw, project=project, now_unix_s=now_unix_s)
+    return explain(of, by, asked, lambda request, deployment, tier: ("seed",) if "seed" in request.fields else ())
+
+
+def queueing(of: Catalogue) -> Catalogue:
+    return replace(of, tiers={tier: replace(terms, queue_s=30.0) for tier, terms in TERMS.items()})
+
+
+def test_the_heavier_of_equals_comes_first_with_its_chance() -> None:
+    deployments = (deployment("A", P1, order=2), deployment("A", P2), deployment("A", provider("p3"), weight=3))
+    found = told(catalogue(model("A", *deployments)), key())
+    assert [(each.provider, each.first_choice_share) for each in found.targets] == [("p3", 0.75), ("p2", 0.25), ("p1", 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("members", "rights", "expected"),
+    [
+        ({}, {}, ("default", False, "what an absent service_tier means on chat; auto: overflow")),
+        ({"messages": None, "prompt": "x"}, {}, ("default", False, "what an absent service_tier means on completions")),
+        ({}, {"default_tier": "flex"}, ("flex", False, "the key's default_tier")),
+        ({"service_tier": "fast"}, {}, ("priority", False, "asked for; 'fast' means priority")),
+        ({"service_tier": "flex"}, {}, ("flex", False, "asked for")),
+        ({"service_tier": "auto"}, {"auto": "priority"}, ("priority", False, "asked for; auto: priority")),
+        (
+            {"service_tier": "auto"},
+            {"auto": "priority", "tiers": frozenset({Tier.DEFAULT})},
+            ("default", True, "asked for; auto: priority; the key may not use priority"),
+        ),
+        (
+            {"service_tier": "auto"},
+            {"auto": "project", "project": "s", "project_tiers": {"s": Tier.FLEX}},
+            ("flex", False, "asked for; auto: project, which is 's'"),
+        ),
+        ({}, {"default_tier": "no-limit"}, ("default", True, "the key's default_tier; the key may not use no-limit")),
+    ],
+)
+def test_the_tier_comes_with_its_rule(members: dict[str, Any], rights: dict[str, Any], expected: tuple[str, bool, str]) -> None:
+    tier = told(catalogue(model("A", deployment("A", P1))), key(**rights), **members).tier
+    assert tier is not None
+    assert (tier.tier, tier.downgraded, tier.rule) == expected
+
+
+@pytest.mark.parametrize(
+    ("members", "rights", "expected"),
+    [
+        ({}, {"over_limit": Guards()}, (True, "served over the limit where a rate of key or org refuses")),
+        ({}, {}, (False, "over_limit of key or plan is false")),
+        ({"service_tier": "default"}, {"over_limit": Guards()}, (False, "only auto is served over the limit")),
+        ({}, {"over_limit": Guards(), "auto": "priority"}, (False, "auto led to priority, which is never over the limit")),
+    ],
+)
+def test_service_over_the_limit_comes_with_its_rule(
+    members: dict[str, Any], rights: dict[str, Any], expected: tuple[bool, str]
+) -> None:
+    tier = told(catalogue(model("A")), key(**rights), **members).tier
+    assert tier is not None
+    assert (tier.over_limit, tier.over_limit_rule) == expected
+
+
+def test_a_model_without_the_tier_says_so() -> None:
+    models = model("A", tiers=frozenset({Tier.DEFAULT}), fallbacks=("B",)), model("B")
+    flex = told(catalogue(*models), key(), service_tier="flex").chain
+    auto = told(catalogue(*models), key(over_limit=Guards())).chain
+    assert flex is not None
+    assert auto is not None
+    assert [(step.tiers, step.rule) for step in flex.models] == [
+        ((Tier.DEFAULT,), "asked for; does not offer flex"),
+        ((Tier.FLEX,), "in the fallbacks of the model asked for"),
+    ]
+    assert auto.models[0].rule == "asked for; does not offer over-limit"
+    assert auto.models[1].tiers == (Tier.DEFAULT, Tier.OVER_LIMIT)
+
+
+def test_what_is_left_out_comes_with_its_reason() -> None:
+    models = (
+        model("A", deployment("A", P1), deployment("A", P2), deployment("A", provider("x")), fallbacks=("B", "C", "D", "E")),
+        *(model(name, deployment(name, P1)) for name in ("B", "D", "E")),
+        model("C", deployment("C", P1), capabilities=Capabilities(suffix=False)),
+    )
+    of = replace(catalogue(*models), fallback=Fallback(max_models=3))
+    by = key(models=("A", "C", "D", "E"), providers=("p*", "x"))
+    chain = told(of, by, messages=None, prompt="x", suffix="y").chain
+    assert chain is not None
+    assert [step.model for step in chain.models] == ["A", "D"]
+    assert [(left.deployment or left.model, left.rule) for left in chain.left_out] == [
+        ("B", "the key's models do not allow it"),
+        ("C", "The model 'C' does not support 'suffix'"),
+        ("E", "fallback.max_models is 3"),
+        ("A/p2", "providers.p2.endpoints lacks completions"),
+        ("A/x", "providers.x.endpoints lacks completions"),
+    ]
+
+
+def test_a_model_that_is_named_twice_is_tried_once() -> None:
+    chain = told(catalogue(model("A", aliases=("a",))), key(), models=["a", "A"]).chain
+    assert chain is not None
+    assert [(step.model, step.asked_as) for step in chain.models] == [("A", "a")]
+    assert [(left.model, left.rule) for left in chain.left_out] == [("A", "named before")]
+
+
+def test_a_provider_that_the_key_may_not_use_is_left_out() -> None:
+    chain = told(catalogue(model("A", deployment("A", P1), deployment("A", P2))), key(providers=("p1",))).chain
+    assert chain is not None
+    assert [(left.deployment, left.rule) for left in chain.left_out] == [("A/p2", "the key's providers do not allow p2")]
+
+
+BUSY = model("A", deployment("A", P1, max_concurrency=10), queue=Queue(max_waiters=8))
+MIXED = model("A", deployment("A", P1, max_concurrency=10), deployment("A", P2, order=2))
+
+
+def test_a_wait_is_for_the_last_model_and_bounded() -> None:
+    waiting = told(queueing(catalogue(BUSY)), key(), service_tier="fast").waiting
+    assert waiting is not None
+    assert (waiting.model, waiting.tier_class, waiting.patience_s) == ("A", "priority", 30.0)
+    assert (waiting.max_waiters, waiting.max_waiters_of_org) == (8, 4)
+
+
+@pytest.mark.parametrize(
+    ("of", "members", "rule"),
+    [
+        (queueing(catalogue(BUSY)), {"fail_fast": True}, "fail_fast is true"),
+        (catalogue(BUSY), {}, "tiers.default.queue is 0"),
+        (queueing(catalogue(model("A"))), {}, "a deployment of A has no max_concurrency to wait under"),
+        (queueing(catalogue(MIXED)), {}, "a deployment of A has no max_concurrency to wait under"),
+    ],
+)
+def test_a_request_that_never_waits_says_why(of: Catalogue, members: dict[str, Any], rule: str) -> None:
+    waiting = told(of, key(), **members).waiting
+    assert waiting is not None
+    assert (waiting.patience_s, waiting.max_waiters, waiting.rule) == (0, 0, rule)
+
+
+@pytest.mark.parametrize(
+    ("members", "by", "expected"),
+    [
+        ({"messages": []}, {}, (422, "out_of_range", "messages")),
+        ({"model": "Z"}, {}, (404, "model_not_found", "model")),
+        ({"service_tier": "flex"}, {"tiers": frozenset()}, (400, "invalid_value", "service_tier")),
+        ({"service_tier": "best"}, {}, (422, "out_of_range", "service_tier")),
+        ({"n": 2}, {"max_n": 1}, (400, "invalid_value", "n")),
+        ({"project": "other"}, {}, (403, "project_not_allowed", "ai_project_id")),
+        ({"messages": [], "now_unix_s": 10.0}, {"expires_at_s": 9.0}, (401, "invalid_api_key", None)),
+        ({"max_tokens": 500}, {"limits": Limits(tpm=100)}, (429, "rate_limit_exceeded", None)),
+    ],
+)
+def test_a_refusal_is_the_corridors_own(
+    members: dict[str, Any], by: dict[str, Any], expected: tuple[int, str, str | None]
+) -> None:
+    refused = told(catalogue(model("A")), key(**by), **members).refused
+    assert refused is not None
+    assert (refused.status, refused.code, refused.param) == expected
+
+
+def test_where_a_key_may_come_from_is_told_and_not_guessed() -> None:
+    found = told(catalogue(model("A")), key(ips=("10.0.0.0/8",)))
+    assert (found.refused, found.caller.only_from) == (None, ("10.0.0.0/8",))
+
+
+def test_a_request_above_a_whole_bucket_is_refused_and_the_bucket_marked() -> None:
+    found = told(catalogue(model("A", max_output_tokens=50)), key(limits=Limits(rpm=5, tpm=40)), max_tokens=50)
+    assert found.refused is not None
+    assert found.refused.message.startswith("Request too large for A on tokens per minute (TPM): limit 40, requested ")
+    assert found.refused.should_retry is False
+    assert [charge.dimension for charge in found.targets[0].charges if not charge.fits] == ["tpm"]
+
+
+def test_every_bad_field_is_told() -> None:
+    refused = told(catalogue(model("A")), key(), messages=[], n="2").refused
+    assert refused is not None
+    assert [each.loc for each in refused.detail] == [("body", "messages"), ("body", "n")]
+
+
+def test_the_estimated_cost_is_that_of_the_dearest_target_rounded_up() -> None:
+    models = model("A", price=PRICE, fallbacks=("B",)), model("B", price=Price(input=1, output=1))
+    found = told(catalogue(*models), key(), max_tokens=3, service_tier="fast")
+    hold = found.targets[0].hold
+    assert found.estimated_cost is not None
+    assert found.estimated_cost.cost_nano_usd == (hold.input_tokens * 100 + 3 * 200) * 1.5
+    assert found.estimated_cost.cost_micro_usd == -(-found.estimated_cost.cost_nano_usd // 1000)
+    assert found.estimated_cost.rule == "the dearest target: A/p at priority"
+
+
+def test_a_cost_that_nobody_knows_is_null() -> None:
+    found = told(catalogue(model("A", price=PRICE, fallbacks=("B",)), model("B")), key())
+    assert found.estimated_cost is not None
+    assert (found.estimated_cost.cost_nano_usd, found.estimated_cost.cost_micro_usd) == (None, None)
+    assert found.estimated_cost.rule == "models.B.price is missing"
+    assert found.targets[0].cost.cost_nano_usd is not None
+
+
+def test_parameters_that_are_left_out_or_lowered_are_named() -> None:
+    asked: dict[str, Any] = {"messages": None, "prompt": "x", "max_tokens": 9, "ignore_eos": True, "seed": 1}
+    target = told(catalogue(model("A", deployment("A", P1), max_output_tokens=5)), key(), **asked).targets[0]
+    assert (target.dropped_params, target.adjusted_params) == (("ignore_eos", "seed"), ("max_tokens=5",))
+
+
+@pytest.mark.parametrize(
+    ("raw", "endpoint"),
+    [
+        (b'{"messages": []}', Endpoint.CHAT),
+        (b'{"prompt": ""}', Endpoint.COMPLETIONS),
+        (b"{}", Endpoint.CHAT),
+        (b"[]", Endpoint.CHAT),
+        (b"{", Endpoint.CHAT),
+    ],
+)
+def test_a_body_tells_its_endpoint(raw: bytes, endpoint: Endpoint) -> None:
+    assert endpoint_of(raw) is endpoint
+
+
+def test_nothing_secret_is_told() -> None:
+    at = provider("p1", headers={"x-token": "hidden-header"}, proxy="http://hidden-proxy")
+    of = catalogue(model("A", deployment("A", replace(at, api_key=Secret("hidden-key")))))
+    asked = {"messages": [{"role": "user", "content": "hidden-words"}]}
+    for members in asked, {**asked, "n": "hidden-number"}, {**asked, "n": 1, "service_tier": "flex"}:
+        assert b"hidden" not in msgspec.json.encode(told(of, key(tiers=frozenset()), **members))
+    assert "hidden" not in repr(Asked(endpoint=Endpoint.CHAT, body=body(**asked), project=None, now_unix_s=0))
+
+
+def test_tiers_without_terms_are_explained_too() -> None:
+    of = replace(catalogue(model("A", deployment("A", P1, max_concurrency=7))), tiers={Tier.FLEX: TierTerms(queue_s=1.0)})
+    assert told(of, key(), service_tier="fast").targets[0].charges[0].rule == "slots x headroom 1"
