@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire, Refused
+from gateway.policy.admission import Acquire
+from gateway.policy.answers import Refused
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.explanation import (
     Caller,
@@ -176,8 +177,7 @@ def _why_no_fallback(case: Case, model: Model) -> str:
 def _waiting(case: Case, plan: Plan) -> Waiting:
     last = plan.candidates[-1]
     first = next(candidate for candidate in plan.candidates if candidate.stage == last.stage)
-    terms = case.catalogue.tiers.get(first.target.tier) or TierTerms()
-    waits = plan.patience.longest_s > 0 and bool(last.row.pool)
+    waits = plan.patience.longest_s > 0
     return Waiting(
         model=first.target.model.name,
         tier=first.target.tier,
@@ -186,7 +186,7 @@ def _waiting(case: Case, plan: Plan) -> Waiting:
         patience_s=plan.patience.longest_s if waits else 0.0,
         max_waiters=plan.patience.max_waiters if waits else 0,
         max_waiters_of_org=plan.patience.max_of_org if waits else 0,
-        rule=wording.wait(first.row, terms, waits=waits, fail_fast=case.request.fail_fast),
+        rule=wording.wait(first.row, waits=waits, fail_fast=case.request.fail_fast),
     )
 
 

@@ -97,14 +97,15 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 class Charged(msgspec.Struct, frozen=True, kw_only=True):
     """What the request takes from one bucket.
 
-    `rate` is what leaks in `period_s`; both are null for slots. `fits` false: the request is larger than the whole bucket.
+    `rate` is what leaks in `period_s`; both are null for slots. `limit` and `burst` are null where slots are only counted.
+    `fits` false: the request is larger than the whole bucket.
     """
 
     scope: str
     bucket: str
     dimension: str
-    limit: int
-    burst: int
+    limit: int | None
+    burst: int | None
     rate: int | None
     period_s: int | None
     cost: int

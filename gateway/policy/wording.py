@@ -105,15 +105,11 @@ def cannot_serve(deployment: Deployment, endpoint: Endpoint) -> str:
     return f"the key's providers do not allow {name}"
 
 
-def wait(row: Row, terms: TierTerms, *, waits: bool, fail_fast: bool) -> str:
+def wait(row: Row, *, waits: bool, fail_fast: bool) -> str:
     """Return by which rule a request waits, or does not."""
     if waits:
         return f"tiers.{row.tier}.queue, models.{row.model}.queue, no longer than x-request-timeout"
-    if fail_fast:
-        return "fail_fast is true"
-    if not terms.queue_s:
-        return f"tiers.{row.tier}.queue is 0"
-    return f"a deployment of {row.model} has no max_concurrency to wait under"
+    return "fail_fast is true" if fail_fast else f"tiers.{row.tier}.queue is 0"
 
 
 def hold(request: InferenceRequest, model: Model, row: Row) -> Hold:
@@ -149,15 +145,17 @@ def _output(request: InferenceRequest, model: Model, row: Row) -> tuple[str, str
 def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
     """Return what a candidate takes from one bucket."""
     scope, rule = SCOPES[charge.scope.partition(":")[0]]
+    bounded = True
     if scope == "deployment" and charge.dimension is Dimension.CONCURRENCY:
-        rule = f"slots x headroom {terms.headroom:g}"
+        bounded = bool(row.upstream.slots)
+        rule = f"slots x headroom {terms.headroom:g}" if bounded else "no max_concurrency: congestion sets one"
     cost = row.estimate.of(charge.unit)
     return Charged(
         scope=scope,
         bucket=charge.scope,
         dimension=charge.dimension.name.lower(),
-        limit=charge.limit,
-        burst=charge.capacity,
+        limit=charge.limit if bounded else None,
+        burst=charge.capacity if bounded else None,
         rate=charge.rate if charge.kind is Kind.RATE else None,
         period_s=charge.period_ms // 1000 if charge.kind is not Kind.HELD else None,
         cost=cost,

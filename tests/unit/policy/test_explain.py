@@ -130,7 +130,6 @@ def test_a_provider_that_the_key_may_not_use_is_left_out() -> None:
 
 
 BUSY = model("A", deployment("A", P1, max_concurrency=10), queue=Queue(max_waiters=8))
-MIXED = model("A", deployment("A", P1, max_concurrency=10), deployment("A", P2, order=2))
 
 
 def test_a_wait_is_for_the_last_model_and_bounded() -> None:
@@ -145,8 +144,6 @@ def test_a_wait_is_for_the_last_model_and_bounded() -> None:
     [
         (queueing(catalogue(BUSY)), {"fail_fast": True}, "fail_fast is true"),
         (catalogue(BUSY), {}, "tiers.default.queue is 0"),
-        (queueing(catalogue(model("A"))), {}, "a deployment of A has no max_concurrency to wait under"),
-        (queueing(catalogue(MIXED)), {}, "a deployment of A has no max_concurrency to wait under"),
     ],
 )
 def test_a_request_that_never_waits_says_why(of: Catalogue, members: dict[str, Any], rule: str) -> None:
@@ -240,6 +237,11 @@ def test_nothing_secret_is_told() -> None:
     for members in asked, {**asked, "n": "hidden-number"}, {**asked, "n": 1, "service_tier": "flex"}:
         assert b"hidden" not in msgspec.json.encode(told(of, key(tiers=frozenset()), **members))
     assert "hidden" not in repr(Asked(endpoint=Endpoint.CHAT, body=body(**asked), project=None, now_unix_s=0))
+
+
+def test_slots_that_nobody_declared_are_counted_without_a_limit() -> None:
+    slots = told(catalogue(model("A")), key()).targets[0].charges[-1]
+    assert (slots.limit, slots.burst, slots.fits, slots.rule) == (None, None, True, "no max_concurrency: congestion sets one")
 
 
 def test_tiers_without_terms_are_explained_too() -> None:

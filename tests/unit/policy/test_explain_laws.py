@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, status_of
 from gateway.policy.catalogue import Catalogue, Guards, Key, Limits, Model, Price, Tier
+from gateway.policy.charging import MOST_SLOTS
 from gateway.policy.explain import Asked, explain
 from gateway.policy.explanation import TargetStep
 from gateway.policy.routing import Candidate, Plan, Planner
@@ -94,8 +95,12 @@ def planned(of: Catalogue, by: Key, body: bytes, dice: int) -> Plan | GatewayErr
 
 
 def charges_of(candidate: Candidate) -> list[tuple[object, ...]]:
-    cost = candidate.row.estimate.of
-    return [(c.scope, c.dimension.name.lower(), c.limit, c.capacity, cost(c.unit), c.ends_walk) for c in candidate.row.charges]
+    cost, found = candidate.row.estimate.of, []
+    for c in candidate.row.charges:
+        counted = c.capacity >= MOST_SLOTS // 2
+        bounds = (None, None) if counted else (c.limit, c.capacity)
+        found.append((c.scope, c.dimension.name.lower(), *bounds, cost(c.unit), c.ends_walk))
+    return found
 
 
 def charges_told(target: TargetStep) -> list[tuple[object, ...]]:
