@@ -65,7 +65,7 @@ conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a r
 bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in about 40 s (ARGS="--reps 9")
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-bench-admission: $(VENV)/.runtime ## CPU time of the two script calls, ours and redis-py's
+bench-admission: $(VENV)/.runtime ## What the scripts take of client and store, and that a verdict takes no more than is promised
 	@$(BIN)/python -m tests.bench.admission $(ARGS)
 
 bench-ledger: $(VENV)/.runtime ## CPU time of storing a request's events

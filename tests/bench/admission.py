@@ -1,13 +1,15 @@
 """`python -m tests.bench.admission`: what an admission and its settlement cost, by the number of limits that they pass.
 
 Client CPU over our connection and over redis-py with one pipeline a loop turn, 64 calls in flight on a unix socket; and what each
-script takes in the store, by its own statistics. The client has the last core, the store the first.
+script takes in the store, by its own statistics: a heartbeat is one lease's share of a call that renews 64. The second table is
+that of `verdicts`; the exit status is 1 where it shows more than is promised. The client has the last core, the store the first.
 """
 
 import argparse
 import asyncio
 import gc
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,37 +19,45 @@ import uvloop
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.admission.endpoint import open_client, parse_endpoint
-from gateway.policy.admission import Acquire, Charge, Estimate, Reach, Row, Settle, Upstream
-from gateway.policy.answers import Granted
+from gateway.policy.admission import Acquire, Charge, Estimate, Granted, Progress, Reach, Row, Settle
 from gateway.policy.catalogue import Limits, Tier
-from gateway.policy.limits import charges
 from gateway.tasks import Owned
+from tests.bench import verdicts
 from tests.bench.batch import Batch, BatchedAdmission
+from tests.bench.leases import COST, EVENT, IN_FLIGHT, TTL_MS, supply, tenant
 from tests.bench.processes import Machine
 from tests.bench.report import conditions, figure, markdown
 from tests.bench.store import Store
 from tests.valkey import Valkey
 
-IN_FLIGHT = 64
-TTL_MS = 30_000
 TIMEOUT_S = 5.0
-COST = Estimate(1, 200, 100, 300)
-EVENT = bytes(250)
-"""What the ledger is told of a request, at its usual length."""
+HALFWAY = Estimate(1, 200, 50, 250)
+
+VERDICT_ROUNDS = 3
+"""How many rounds of the second table go with one of the first: they are short."""
 
 RATES = Limits(rpm=1_000_000_000, tpm=10_000_000_000)
 USUAL = Limits(rpm=1_000_000_000, tpm=10_000_000_000, concurrency=1_000_000)
 DAILY = Limits(rpm=1_000_000_000, rpd=100_000_000, tpm=10_000_000_000, concurrency=1_000_000)
 
-HEADS = ("limits", "connection: CPU us", "redis-py: CPU us", "redis-py / connection", "store: us/acquire", "store: us/settle")
+HEADS = (
+    "limits",
+    "connection: CPU us",
+    "redis-py: CPU us",
+    "redis-py / connection",
+    "store: us/acquire",
+    "store: us/heartbeat",
+    "store: us/settle",
+)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One round, by the lease: the client's CPU time of acquire and settle, and the store's time of each. Microseconds."""
+    """One round, by the lease: the client's CPU time of acquire and settle, and the store's time of each script. Microseconds."""
 
     client_us: float
     acquire_us: float
+    heartbeat_us: float
     settle_us: float
 
 
@@ -57,16 +67,6 @@ def charged() -> Iterator[tuple[Charge, ...]]:
     yield tenant("k:key", USUAL) + tenant("o:org", USUAL) + supply("d:one", RATES, Reach.DEPLOYMENT)
     serving = supply("m:model", RATES, Reach.MODEL) + supply("d:one", RATES, Reach.DEPLOYMENT)
     yield tenant("k:key", DAILY) + tenant("o:org", DAILY) + serving
-
-
-def tenant(scope: str, limits: Limits) -> tuple[Charge, ...]:
-    """Return the charges of a key or an organisation."""
-    return charges(scope, limits, reach=Reach.REQUEST, tenant=True, ends_walk=True)
-
-
-def supply(scope: str, limits: Limits, reach: Reach) -> tuple[Charge, ...]:
-    """Return the charges of a model or a deployment."""
-    return charges(scope, limits, reach=reach, tenant=False)
 
 
 async def cost(admission: Admission, row: Row, count: int, store: Store) -> Cost:
@@ -82,8 +82,11 @@ async def cost(admission: Admission, row: Row, count: int, store: Store) -> Cost
 
     store.clear()
     acquire_cpu_s, acquire_us = await spent(acquire, count, store)
+    _, before_us = store.calls()
+    await admission.progress([Progress(str(number), HALFWAY) for number in range(count)])
+    heartbeat_us = store.calls()[1] - before_us
     settle_cpu_s, settle_us = await spent(settle, count, store)
-    return Cost((acquire_cpu_s + settle_cpu_s) * 1e6 / count, acquire_us / count, settle_us / count)
+    return Cost((acquire_cpu_s + settle_cpu_s) * 1e6 / count, acquire_us / count, heartbeat_us / count, settle_us / count)
 
 
 async def spent(call: Callable[[str], Awaitable[None]], count: int, store: Store) -> tuple[float, float]:
@@ -101,20 +104,28 @@ async def spent(call: Callable[[str], Awaitable[None]], count: int, store: Store
     return cpu_s, store.calls()[1] - before_us
 
 
-async def compare(valkey: Valkey, reps: int, count: int) -> str:
-    """Return the table: for each number of limits, rounds of our connection and of redis-py in turn."""
+async def run(valkey: Valkey, reps: int, leases: int) -> list[str]:
+    """Print both tables. Return what is not as promised."""
     owned, store = Owned(), Store(valkey.socket)
     connection = Connection(parse_endpoint(valkey.url), owned, timeout_s=TIMEOUT_S)
     await connection.open()
-    lines: list[Sequence[str]] = [HEADS]
     async with open_client(valkey.url, timeout_s=TIMEOUT_S) as redis:
-        ours, theirs = Admission(connection), BatchedAdmission(connection, Batch(redis, owned))
-        for each in charged():
-            row = Row(Upstream(), "model", Tier.DEFAULT, each, COST)
-            await cost(ours, row, IN_FLIGHT, store)
-            pairs = [(await cost(ours, row, count, store), await cost(theirs, row, count, store)) for _ in range(reps)]
-            lines.append((str(len(each)), *cells(pairs)))
+        print(await compare(Admission(connection), BatchedAdmission(connection, Batch(redis, owned)), store, (reps, leases)))
+    found = await verdicts.rounds_of_each(connection, store, VERDICT_ROUNDS * reps)
+    print(f"\n{verdicts.table(found)}")
     await connection.close()
+    return verdicts.too_dear(found)
+
+
+async def compare(ours: Admission, theirs: Admission, store: Store, rounds: tuple[int, int]) -> str:
+    """Return the table: for each number of limits, rounds of our connection and of redis-py in turn."""
+    reps, count = rounds
+    lines: list[Sequence[str]] = [HEADS]
+    for each in charged():
+        row = Row("model/one", "model", Tier.DEFAULT, each, COST)
+        await cost(ours, row, IN_FLIGHT, store)
+        pairs = [(await cost(ours, row, count, store), await cost(theirs, row, count, store)) for _ in range(reps)]
+        lines.append((str(len(each)), *cells(pairs)))
     return markdown(lines)
 
 
@@ -125,6 +136,7 @@ def cells(pairs: Sequence[tuple[Cost, Cost]]) -> tuple[str, ...]:
         figure(theirs.client_us for _, theirs in pairs),
         figure(theirs.client_us / ours.client_us for ours, theirs in pairs),
         figure(ours.acquire_us for ours, _ in pairs),
+        figure(ours.heartbeat_us for ours, _ in pairs),
         figure(ours.settle_us for ours, _ in pairs),
     )
 
@@ -142,7 +154,8 @@ def main() -> None:
     gc.disable()
     with Valkey() as valkey, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         os.sched_setaffinity(0, {machine.under_test})
-        print(runner.run(compare(valkey, asked.reps, asked.count)))
+        broken = runner.run(run(valkey, asked.reps, asked.count))
+    sys.exit("\n".join(broken) or None)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ class Store:
     def calls(self) -> tuple[int, int]:
         """Return how many times scripts were called so far, and how many microseconds that took."""
         stats: Any = self._redis.info("commandstats")
-        evalsha = stats.get("cmdstat_evalsha", {"calls": 0, "usec": 0})
-        return int(evalsha["calls"]), int(evalsha["usec"])
+        counts = [stats[name] for name in ("cmdstat_evalsha", "cmdstat_eval") if name in stats]
+        return sum(each["calls"] for each in counts), sum(each["usec"] for each in counts)
 
     async def rest(self) -> None:
         """Wait until every row of the ledger is in the database. Raises TimeoutError where that takes too long."""
