@@ -19,7 +19,8 @@ import uvloop
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.admission.endpoint import open_client, parse_endpoint
-from gateway.policy.admission import Acquire, Charge, Estimate, Granted, Progress, Reach, Row, Settle
+from gateway.policy.admission import Acquire, Charge, Estimate, Progress, Reach, Row, Settle, Upstream
+from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
 from gateway.tasks import Owned
 from tests.bench import verdicts
@@ -122,7 +123,7 @@ async def compare(ours: Admission, theirs: Admission, store: Store, rounds: tupl
     reps, count = rounds
     lines: list[Sequence[str]] = [HEADS]
     for each in charged():
-        row = Row("model/one", "model", Tier.DEFAULT, each, COST)
+        row = Row(Upstream(), "model", Tier.DEFAULT, each, COST)
         await cost(ours, row, IN_FLIGHT, store)
         pairs = [(await cost(ours, row, count, store), await cost(theirs, row, count, store)) for _ in range(reps)]
         lines.append((str(len(each)), *cells(pairs)))

@@ -15,7 +15,8 @@ from typing import TypeVar
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection, pack
-from gateway.policy.admission import Acquire, Granted, Reach, Refused, Row, Settle, Verdict
+from gateway.policy.admission import Acquire, Reach, Row, Settle, Upstream
+from gateway.policy.answers import Granted, Refused, Verdict
 from gateway.policy.catalogue import Limits, Tier
 from tests.bench.leases import COST, EVENT, IN_FLIGHT, TTL_MS, supply, tenant
 from tests.bench.report import figure, markdown
@@ -57,7 +58,7 @@ def candidates(name: str, slots: int) -> tuple[Row, ...]:
         serving = callers + supply(f"m:{model}", MODEL, Reach.MODEL)
         for place in (f"{model}/east", f"{model}/west"):
             charged = serving + supply(f"d:{place}", deployment, Reach.DEPLOYMENT)
-            rows.append(Row(place, model, Tier.DEFAULT, charged, COST, pool=model))
+            rows.append(Row(Upstream(place, model, slots), model, Tier.DEFAULT, charged, COST, pool=model))
     return tuple(rows)
 
 
