@@ -5,10 +5,11 @@
 
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
-local lease, reply = read_lease(id), nil
+local known = call('MGET', KEYS[3], KEYS[4])
+local lease, reply = known[1] and lease_of(known[1]), nil
 if lease then
   reply = said(lease)
-elseif call('EXISTS', KEYS[4]) == 1 then
+elseif known[2] then
   reply = encode({SPENT, now, 0, {}, {}, 0})
 else
   reply, lease = serve(id, nil, tonumber(ARGV[2]), ARGV[4])

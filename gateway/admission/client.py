@@ -6,14 +6,13 @@ What the values mean is told in `gateway.policy.admission`, what the scripts do 
 import asyncio
 import math
 from collections.abc import Callable, Sequence
-from hashlib import sha1
-from importlib.resources import files
 
 import structlog
 
 from gateway.admission import codec
 from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
+from gateway.admission.scripts import Script
 from gateway.policy.admission import Acquire, Progress, Report, Row, Settle, Switch
 from gateway.policy.answers import Posted, Turn, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
@@ -48,26 +47,6 @@ def turn_channel(prefix: str, worker: str) -> str:
 def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
     """Return the key of a cell's ledger stream."""
     return f"{cell_prefix(prefix, cell)}ledger"
-
-
-ASKED_ABOUT_ROWS = frozenset({"acquire", "switch", "confirm"})
-
-ROOM = "open_room = function()\n%s\nend"
-"""What only waiters need, and upstreams in trouble, is text that most calls do not run."""
-
-
-class Script:
-    """One script: its text, and the digest by which a store that has seen it knows it."""
-
-    def __init__(self, name: str) -> None:
-        room = files("gateway.admission")
-        core, rows, upstreams, queue, serve, script = (
-            (room / f"{part}.lua").read_text("utf-8") for part in ("core", "rows", "upstreams", "queue", "serve", name)
-        )
-        whole, seldom = name in ASKED_ABOUT_ROWS, f"{upstreams}\n{queue}"
-        parts = (core, rows, ROOM % seldom, serve, script) if whole else (core, ROOM % f"{rows}\n{seldom}", script)
-        self.text = "\n".join(parts)
-        self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
 def own_clock() -> Argument:
@@ -164,7 +143,7 @@ class Admission:
             keys += encoded.keys
             if row.estimate is not estimate:
                 estimate, figures = row.estimate, encode_estimate(row.estimate)
-            found += (encoded.charges, figures, encoded.seats[row.last])
+            found += (encoded.seats[row.last], figures, *encoded.groups)
         return keys, found
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:

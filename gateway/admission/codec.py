@@ -34,14 +34,14 @@ decode_reply = msgspec.msgpack.Decoder(Reply).decode
 
 
 class Encoded(msgspec.Struct, frozen=True):
-    """What of a row is the same for every request, as arguments: the scopes' keys, the charges and the seat.
+    """What of a row is the same for every request, as arguments: the scopes' keys, the charges of each, and the seat.
 
     `row` keeps the identities alive that it is found by.
     """
 
     row: Row
     keys: tuple[str, ...]
-    charges: bytes
+    groups: tuple[bytes, ...]
     seats: tuple[bytes, bytes]
     """As one of several, and as the last."""
 
@@ -52,7 +52,10 @@ class Encoded(msgspec.Struct, frozen=True):
 
 
 class RowEncoder:
-    """Encodes rows once for each tuple of charges: the same object serves many requests."""
+    """Encodes rows once for each tuple of charges: the same object serves many requests.
+
+    All charges of one scope reach as far and are as much the caller's own.
+    """
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -68,19 +71,18 @@ class RowEncoder:
         return known
 
     def _encode(self, row: Row) -> Encoded:
-        groups: dict[str, list[list[str] | str | int]] = {}
+        groups: dict[str, list[list[str] | int]] = {}
         for charge in row.charges:
             if charge.scope in groups and charge.scope != next(reversed(groups)):
                 raise ValueError(f"the charges of {charge.scope} do not stand together")
-            group = groups.setdefault(
-                charge.scope, [[each.dimension.value for each in row.charges if each.scope == charge.scope]]
-            )
+            dimensions = [each.dimension.value for each in row.charges if each.scope == charge.scope]
+            group = groups.setdefault(charge.scope, [dimensions, charge.reach.value, int(charge.tenant)])
             group.extend(_figures(charge))
         keys = tuple(f"{self._prefix}{scope}" for scope in groups)
         upstream = row.upstream
         whom = (upstream.deployment, upstream.credential, upstream.slots, upstream.share_ppm)
-        seat = encode((row.precedence.value, row.pool, *whom))
-        return Encoded(row, keys, encode(list(groups.values())), (b"0" + seat, b"1" + seat))
+        seat = b"%d" % len(groups) + encode((row.precedence.value, row.pool, *whom))
+        return Encoded(row, keys, tuple(map(encode, groups.values())), (b"0" + seat, b"1" + seat))
 
 
 GOOD = Ending(Sign.GOOD)
@@ -104,11 +106,10 @@ class EndingEncoder:
         return b"%d%d" % (ending.is_news, ending.sign) + encode((*own, *self._terms))
 
 
-def _figures(charge: Charge) -> tuple[str | int, ...]:
+def _figures(charge: Charge) -> tuple[int, ...]:
     # A HELD bucket has no period; 1 keeps the scripts' arithmetic free of a case for it.
     period_ms = 1 if charge.kind is Kind.HELD else charge.period_ms
-    shape = (charge.kind.value, charge.unit.value, charge.reach.value, charge.capacity, charge.rate, period_ms)
-    return (charge.dimension.value, *shape, int(charge.ends_walk), int(charge.tenant))
+    return (charge.kind.value, charge.unit.value, charge.capacity, charge.rate, period_ms, int(charge.ends_walk))
 
 
 def encode_estimate(estimate: Estimate) -> bytes:

@@ -1,5 +1,5 @@
--- What waiting takes: lanes, turns, and the ends of who waits. It stands in `open_room`, behind core.lua and rows.lua; the rules are
--- those of gateway.policy.queue.
+-- What waiting takes: lanes, turns, and the ends of who waits. It stands in `open_room`, behind all other parts; the rules are those of
+-- gateway.policy.queue.
 --
 -- A pool is ten doubles under `pool:<name>`: how many wait (priority, default, flex), the tag that each lane gave last, the streak of
 -- priority, how long a turn takes and when the last one came, both in ms, and the number of the last to come. Without the key nobody
@@ -9,7 +9,7 @@
 local PRIORITY, DEFAULT, FLEX = 0, 1, 3
 local LANES = {PRIORITY, DEFAULT, FLEX}
 local PRIORITY_TURNS, TURNS_AT_ONCE = 4, 64
-local WAITER_TTL_MS, CONFIRM_MS = 5000, 3000
+local CONFIRM_MS = 3000
 local NOTHING = '00'
 
 local function pool_of(name)
@@ -143,10 +143,10 @@ end
 -- The first of a waiter's rows that fits now, its buckets, and what the lease has.
 local function fitting(lease)
   for _, found in ipairs(lease.waiter[5]) do
-    local asked = row_asked(found[2], found[3], found[4], found[5])
-    look_up({asked})
+    local asked = row_of(found[5], found[3], found[2], 0, found[4], 0)
+    look_up(asked)
     local buckets, prior, order = open_row(asked.row, asked.keys, 0), claims_of(lease)
-    if not refusal_of(found[1], asked, buckets, prior) then return found[1], asked, buckets, prior, order end
+    if not refusal_of(found[1], asked, buckets, prior, {}) then return found[1], asked, buckets, prior, order end
   end
 end
 
@@ -190,8 +190,39 @@ local function entry(pool, precedence, bounds)
   return ahead, expected, waiting < bounds[4] and of_org < bounds[5] and expected <= bounds[3]
 end
 
+-- Let a request wait for what was found to be worth it, if the queue is open to it: it holds what it takes of its caller meanwhile. Its
+-- turn may come at once. `how` is {prior claims, their order, bounds, ttl, whether it goes before its org's others}.
+local function wait_for(id, before, found, how)
+  local asked, prior, order, bounds = found.waiting[1][2], how[1] or {}, how[2] or {}, how[3]
+  local pool, precedence = pool_of(asked.pool), asked.precedence
+  local ahead, expected, is_open = entry(pool, precedence, bounds)
+  if not is_open then
+    local last = #found.refusals - 1
+    if found.refusals[last] == -1 and expected > 0 then found.refusals[last] = expected end
+    return encode({REFUSED, now, found.tested, found.levels, found.refusals, 0}), nil, prior, order
+  end
+  local own = own_part(asked)
+  local lease, offered = commit(own, open_row(own.row, own.keys, 0), prior), {}
+  replace_lease(before, lease, prior, order, false)
+  for i, each in ipairs(found.waiting) do
+    local row = each[2]
+    local groups = {}
+    for g = 1, #row.row do groups[g] = row.groups[row.at + g] end
+    offered[i] = {each[1], groups, row.figures, row.keys, row.seated}
+  end
+  lease.ttl, lease.waiter = how[4], {asked.pool, precedence, bounds[1], bounds[2], offered}
+  write_lease(id, lease, WAITER_TTL_MS)
+  join(pool, precedence, bounds[1], id, how[5])
+  give_turns(asked.pool)
+  lease = read_lease(id)
+  if lease.turn < 0 then return encode({QUEUED, now, ahead, found.levels, found.refusals, 0}), lease end
+  local index, is_watched = lease.turn, condition_of(decode(lease.seat)[3]) and 1 or 0
+  lease.turn = -1
+  return encode({GRANTED, now, index, levels_of(lease.row, lease.buckets), found.refusals, is_watched}), lease
+end
+
 return {
-  pool_of = pool_of, stands_before = stands_before, count = count, entry = entry, join = join, leave = leave_queue,
-  withdraw = withdraw, lapse = lapse, dispatch = give_turns, WAITER_TTL_MS = WAITER_TTL_MS,
-  slots = slots, bar = bar, ask = ask, note = note_ending,
+  stands_before = stands_before, count = count, wait = wait_for, leave = leave_queue, withdraw = withdraw, lapse = lapse,
+  dispatch = give_turns, claims_of = claims_of, replace_lease = replace_lease, slots = slots, bar = bar, ask = ask,
+  note = note_ending,
 }

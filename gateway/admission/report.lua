@@ -7,7 +7,7 @@ for i = 3, #KEYS do
   local id = sub(KEYS[i], #PREFIX + 7)
   local lease = read_lease(id)
   if lease and lease.seat ~= '' then
-    queue().note(id, lease, decode(lease.seat), ARGV[i - 1])
+    seldom().note(id, lease, decode(lease.seat), ARGV[i - 1])
     dispatch(lease.pool)
   end
 end

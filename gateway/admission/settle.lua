@@ -9,12 +9,12 @@ local spends = ARGV[2] ~= '1'
 local lease, keep_ms, opened = read_lease(id), LATE_MS, ARGV[5] == '1' and 1 or 0
 if lease and waits(lease) and lease.noted == 0 then
   drop_lease(id)
-  queue().withdraw(id, lease, opened == 1 and ARGV[4] or nil)
+  seldom().withdraw(id, lease, opened == 1 and ARGV[4] or nil)
   flush()
   return {now, opened}
 end
 if lease then
-  if lease.waiter then queue().leave(id, lease) end
+  if lease.waiter then seldom().leave(id, lease) end
   if spends then post_all(lease, true, decode(ARGV[3])) end
   end_attempt(id, lease, ARGV[6])
   release_all(lease)

@@ -4,7 +4,7 @@
 -- `end_attempt`), how it may wait, then the rows. The reply is that of acquire.lua. Where no row fits, the lease keeps what the whole
 -- request holds.
 
-local BUSY, RATE = '2', '3'
+local CODE_BUSY, CODE_RATE = '2', '3'
 
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
@@ -14,12 +14,12 @@ if not old or waits(old) then
   return encode({SPENT, now, 0, {}, {}, 0})
 end
 local left, ttl, sign = old.pool, tonumber(ARGV[2]), sub(ARGV[3], 2, 2)
-if sign ~= BUSY and sign ~= RATE then post_all(old, true, nil) end
+if sign ~= CODE_BUSY and sign ~= CODE_RATE then post_all(old, true, nil) end
 end_attempt(id, old, ARGV[3])
 local reply, new, prior, order = serve(id, old, ttl, ARGV[4])
 if not new then
   new = {keys = {}, taken = {}, posted = {}, row = {}, past = {}, pool = '', turn = -1, seat = ''}
-  replace_lease(old, new, prior, order, true)
+  seldom().replace_lease(old, new, prior, order, true)
   new.ttl, new.packed_row = ttl, encode(new.row)
 end
 if not new.waiter then write_lease(id, new, ttl) end

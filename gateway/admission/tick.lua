@@ -14,7 +14,7 @@ local places, named = {}, {}
 for i = 3, #ARGV do
   local lease = read_lease(ARGV[i])
   if lease and lease.waiter then
-    call('ZADD', KEYS[1], now + queue().WAITER_TTL_MS, ARGV[i])
+    call('ZADD', KEYS[1], now + WAITER_TTL_MS, ARGV[i])
     local name = lease.waiter[1]
     if not named[name] then places[#places + 1] = name end
     named[name] = true

@@ -12,7 +12,7 @@ local FIELDS = {
 local SHAPE, LENGTH = 'dddddddddddd', 96
 local CUT_PAUSE_MS, KEPT_PER_TEN, COOLDOWN_MS, FEWEST_ENDED, PROBES, PROBE_MS, MOST_DOUBLINGS = 2000, 7, 1000, 20, 2, 30000, 20
 local COOLING, OPEN = 2, 3
-local GOOD, BUSY, RATE, SLOW, FAULT = 1, 2, 3, 4, 5
+local SIGN_GOOD, SIGN_BUSY, SIGN_RATE, SIGN_SLOW, SIGN_FAULT = 1, 2, 3, 4, 5
 
 local function read_condition(deployment)
   local text, found = condition_of(deployment), {probe = ''}
@@ -99,7 +99,7 @@ local function open_breaker(found, terms)
 end
 
 local function count_ending(found, sign, terms, probed)
-  local failed = sign >= SLOW
+  local failed = sign >= SIGN_SLOW
   if found.open_until > 0 then
     if probed and failed then
       open_breaker(found, terms)
@@ -116,7 +116,7 @@ local function count_ending(found, sign, terms, probed)
   end
   local is_bad = found.failures >= terms.failures
     or (found.ended >= FEWEST_ENDED and found.failed * 1000000 >= terms.ratio * found.ended)
-  if failed and (sign > FAULT or is_bad) then open_breaker(found, terms) end
+  if failed and (sign > SIGN_FAULT or is_bad) then open_breaker(found, terms) end
 end
 
 local function terms_of(ending)
@@ -144,11 +144,11 @@ local function note_ending(id, lease, seat, ending)
     if found.cooled_until <= now then found.cooled_until = 0 end
     if now >= found.window + terms.window then found.window, found.ended, found.failed = 0, 0, 0 end
     if terms.exhausted > 0 then cool_credential(seat[4], min(terms.exhausted, terms.cooldown_max)) end
-    if sign >= BUSY and sign <= SLOW then cut(found, seat[5] > 0 and seat[5] or running) end
-    if sign == BUSY then found.cooled_until = max(found.cooled_until, now + cooldown(terms)) end
-    if sign == RATE then cool_credential(seat[4], cooldown(terms)) end
-    if sign == GOOD then grow(found, seat[5], running) end
-    if sign == GOOD or sign >= SLOW then count_ending(found, sign, terms, probed) end
+    if sign >= SIGN_BUSY and sign <= SIGN_SLOW then cut(found, seat[5] > 0 and seat[5] or running) end
+    if sign == SIGN_BUSY then found.cooled_until = max(found.cooled_until, now + cooldown(terms)) end
+    if sign == SIGN_RATE then cool_credential(seat[4], cooldown(terms)) end
+    if sign == SIGN_GOOD then grow(found, seat[5], running) end
+    if sign == SIGN_GOOD or sign >= SIGN_SLOW then count_ending(found, sign, terms, probed) end
   end
   write_condition(deployment, found)
 end

@@ -38,7 +38,7 @@ class Buckets:
     def __init__(
         self, note: Callable[[Event], None], wake: Callable[[Waiter], None] = lambda _: None, breaker: Breaker = USUAL_BREAKER
     ) -> None:
-        self._room = Room(breaker)
+        self._room = Room(breaker, self._dispatch)
         self._holds = self._room.holds
         self.buckets = self._holds.buckets
         self.upstreams = self._room.upstreams
@@ -149,8 +149,6 @@ class Buckets:
 
     def _serve(self, lease: Lease, request: Acquire | Switch, now_ms: int) -> Granted | Refused | Queued:
         """Find a row for the request now, or let it wait for one."""
-        for name in dict.fromkeys(row.pool for row in request.rows):
-            self._dispatch(name, now_ms)
         patience_ms = 0 if request.wait is None else request.wait.patience_ms
         verdict, rows = self._room.choose(lease, request.rows, patience_ms, now_ms)
         if isinstance(verdict, Granted) or request.wait is None or not rows:

@@ -3,7 +3,7 @@
 Unix milliseconds. Pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.policy.admission import Ending, Precedence, Row
 from gateway.policy.answers import Granted, Level, Refusal, Refused
@@ -15,9 +15,10 @@ from gateway.policy.upstreams import Upstreams
 
 
 class Room:
-    """The buckets, upstreams and queues of one store."""
+    """The buckets, upstreams and queues of one store. `dispatch` gives a pool's waiters the turns that there is room for."""
 
-    def __init__(self, breaker: Breaker) -> None:
+    def __init__(self, breaker: Breaker, dispatch: Callable[[str, int], None]) -> None:
+        self._dispatch = dispatch
         self.holds = Holds()
         self.upstreams = Upstreams(breaker)
         self.pools: dict[str, Pool] = {}
@@ -48,11 +49,18 @@ class Room:
     def choose(
         self, lease: Lease, rows: Sequence[Row], patience_ms: int, now_ms: int
     ) -> tuple[Granted | Refused, tuple[tuple[int, Row], ...]]:
-        """Take the first row that fits. Where none does, return also those of the last row's pool that it may wait for."""
+        """Take the first row that fits; waiters whose pool a row is in come before it.
+
+        Where none fits, return also those of the last row's pool that the lease may wait for.
+        """
         refusals: list[Refusal] = []
         levels: tuple[Level, ...] = ()
         waiting: list[tuple[int, Row]] = []
+        reached = set[str]()
         for index, row in enumerate(rows):
+            if row.pool not in reached:
+                self._dispatch(row.pool, now_ms)
+            reached.add(row.pool)
             violations = self.violations(lease, row, now_ms)
             pool = self.pools.get(row.pool)
             if pool is not None and pool.stands_before(row.precedence):

@@ -6,8 +6,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from gateway.admission.client import Admission, Script
+from gateway.admission.client import Admission
 from gateway.admission.connection import Argument, Connection, Reply
+from gateway.admission.scripts import Script
 from gateway.tasks import Owned
 
 Call = tuple[tuple[Argument, ...], asyncio.Future[Reply]]

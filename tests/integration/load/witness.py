@@ -9,11 +9,13 @@ import re
 import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
-from gateway.admission.client import Script, cell_prefix
+from gateway.admission.client import cell_prefix
+from gateway.admission.scripts import Script
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Upstream, Wait
 from gateway.policy.catalogue import Tier
 from gateway.policy.limits import Bucket
@@ -55,12 +57,12 @@ class Run(msgspec.Struct, frozen=True):
 
     def rows(self) -> tuple[Row, ...]:
         """Return the candidate rows that it was asked about."""
-        scopes, found = iter(self.keys[4:]), []
-        for blob, figures, seated in zip(self.arguments[4::3], self.arguments[5::3], self.arguments[6::3], strict=True):
-            groups = msgspec.msgpack.decode(blob)
-            charges = tuple(charge for _, *charges in groups for charge in charges_of(next(scopes), charges))
-            estimate = msgspec.msgpack.decode(figures, type=Estimate)
-            precedence, pool, *upstream = msgspec.msgpack.decode(seated[1:])
+        scopes, words, found = iter(self.keys[4:]), iter(self.arguments[4:]), []
+        for seated in words:
+            estimate = msgspec.msgpack.decode(next(words), type=Estimate)
+            groups = [msgspec.msgpack.decode(next(words)) for _ in range(int(seated[1:2]))]
+            charges = tuple(charge for group in groups for charge in charges_of(next(scopes), group))
+            precedence, pool, *upstream = msgspec.msgpack.decode(seated[2:])
             row = Row(Upstream(*upstream), "", Tier.DEFAULT, charges, estimate, pool, Precedence(precedence), seated[:1] == b"1")
             found.append(row)
         return tuple(found)
@@ -93,14 +95,14 @@ class Willing(msgspec.Struct, frozen=True, array_like=True):
         return Wait(self.org, self.worker, self.patience_ms, self.max_waiters, self.max_of_org)
 
 
-def charges_of(scope: bytes, group: list[str | int]) -> Iterator[Charge]:
-    """Return a scope's charges, as `gateway.admission.codec` lays them out: nine values each."""
-    name = scope.removeprefix(PREFIX).decode()
-    for at in range(0, len(group), 9):
-        dimension, *figures = group[at : at + 9]
-        kind, unit, reach, capacity, rate, period_ms, ends_walk, tenant = (int(figure) for figure in figures)
+def charges_of(scope: bytes, group: list[Any]) -> Iterator[Charge]:
+    """Return a scope's charges, as `gateway.admission.codec` lays them out: what they share, then six values each."""
+    dimensions, reach, tenant, *figures = group
+    for at, dimension in enumerate(dimensions):
+        kind, unit, capacity, rate, period_ms, ends_walk = figures[6 * at : 6 * at + 6]
         yield Charge(
-            *(name, Dimension(str(dimension)), Kind(kind), Unit(unit), Reach(reach), capacity, rate, period_ms),
+            *(scope.removeprefix(PREFIX).decode(), Dimension(dimension), Kind(kind), Unit(unit), Reach(reach)),
+            *(capacity, rate, period_ms),
             limit=capacity,
             tenant=bool(tenant),
             ends_walk=bool(ends_walk),

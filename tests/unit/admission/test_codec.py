@@ -26,9 +26,9 @@ def packed(*figures: object) -> bytes:
 def test_charges_are_grouped_by_scope() -> None:
     encoded = RowEncoder(PREFIX).encode(row(KEY + ONE))
     assert encoded.keys == ("tg:v1:{c0}:k:ci", "tg:v1:{c0}:d:a/one")
-    assert msgspec.msgpack.decode(encoded.charges) == [
-        [["rpm", "conc"], "rpm", 0, 0, 0, 60, 60, 60_000, 1, 1, "conc", 2, 4, 0, 2, 0, 1, 1, 1],
-        [["rpd"], "rpd", 1, 0, 2, 9, 0, 86_400_000, 0, 0],
+    assert [msgspec.msgpack.decode(group) for group in encoded.groups] == [
+        [["rpm", "conc"], 0, 1, 0, 0, 60, 60, 60_000, 1, 2, 4, 2, 0, 1, 1],
+        [["rpd"], 2, 0, 1, 0, 9, 0, 86_400_000, 0],
     ]
 
 
@@ -44,14 +44,14 @@ def test_a_row_is_never_taken_for_another_with_the_same_charges() -> None:
     elsewhere = msgspec.structs.replace(
         row(charged), upstream=Upstream("a/one", "one", 8, 700_000), pool="a", precedence=Precedence.FLEX
     )
-    assert [msgspec.msgpack.decode(seat[1:]) for seat in encoder.encode(elsewhere).seats] == 2 * [
+    assert [msgspec.msgpack.decode(seat[2:]) for seat in encoder.encode(elsewhere).seats] == 2 * [
         [3, "a", "a/one", "one", 8, 700_000]
     ]
     assert encoder.encode(row(charged)) == plain
 
 
 def test_a_row_that_is_the_last_says_so() -> None:
-    assert [seat[:1] for seat in RowEncoder(PREFIX).encode(row(KEY)).seats] == [b"0", b"1"]
+    assert [seat[:2] for seat in RowEncoder(PREFIX).encode(row(KEY + ONE)).seats] == [b"02", b"12"]
 
 
 def test_an_ending_is_its_sign_its_figures_and_the_terms() -> None:
