@@ -6,9 +6,9 @@
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
 local known = call('MGET', KEYS[3], KEYS[4])
-local lease, reply = known[1] and lease_of(known[1]), nil
-if lease then
-  reply = said(lease)
+local lease, reply
+if known[1] then
+  reply = seldom().said(seldom().lease_of(known[1]))
 elseif known[2] then
   reply = encode({SPENT, now, 0, {}, {}, 0})
 else
@@ -16,7 +16,7 @@ else
   if lease and not lease.waiter then
     lease.grant, lease.noted = reply, 1
     write_lease(id, lease, lease.ttl)
-    note('open', id, ARGV[3])
+    call('XADD', KEYS[2], '*', 'kind', 'open', 'id', id, 'blob', ARGV[3])
   end
 end
 flush()

@@ -1,18 +1,42 @@
--- What ends take: posting, letting go, and the word on an upstream. Stands behind core.lua.
+-- What ends take: reading a lease, posting, letting go, and the word on an upstream. Stands behind core.lua.
+
+local function lease_of(text)
+  local state, grant, opening, waiter = decode(text)
+  local row = groups_of(state[4], 0, #state[4])
+  return {
+    ttl = state[1], used = state[2], keys = state[3], taken = state[5], posted = state[6], past = state[7], pool = state[8],
+    turn = state[9], noted = state[10], seat = state[11], waiter = waiter ~= '' and decode(waiter) or nil, row = row, grant = grant,
+    opened = opening, scopes = open_row(row, state[3]),
+  }
+end
+
+local function read_lease(id)
+  local text = call('GET', PREFIX .. 'lease:' .. id)
+  return text and lease_of(text) or nil
+end
+
+-- Whether its request does not know yet that it may go on.
+local function waits(lease)
+  return lease.waiter ~= nil or lease.turn >= 0
+end
+
+local function note(kind, id, blob)
+  call('XADD', KEYS[2], '*', 'kind', kind, 'id', id, 'blob', blob)
+end
 
 -- Bring what a charge has posted up to `total`: out of its hold, and beyond it in full.
-local function post(lease, bucket, group, c, n, total)
+local function post(lease, scope, group, c, n, total)
   local units = total - lease.posted[n]
   if units <= 0 then return end
-  local scope, taken, period = bucket.scope, min(units, lease.taken[n]), group[c + PERIOD]
+  local taken, place, period = min(units, lease.taken[n]), group[c], group[c + PERIOD]
   if group[c + KIND] == LEAKS then
-    bucket.debt = min(MOST, bucket.debt + units * period)
-    scope.drained = max(scope.drained, bucket.at + ceil(bucket.debt / group[c + RATE]))
+    scope[place] = min(MOST, scope[place] + units * period)
+    scope[DRAINED] = max(scope[DRAINED], scope[place + 1] + ceil(scope[place] / group[c + RATE]))
   else
-    bucket.debt = min(MOST, bucket.debt + units)
-    scope.drained = max(scope.drained, (floor(bucket.at / period) + 1) * period)
+    scope[place] = min(MOST, scope[place] + units)
+    scope[DRAINED] = max(scope[DRAINED], (floor(scope[place + 1] / period) + 1) * period)
   end
-  hold(bucket, -taken)
+  hold(scope, place, -taken)
   lease.taken[n], lease.posted[n] = lease.taken[n] - taken, total
 end
 
@@ -20,26 +44,33 @@ end
 local function post_all(lease, counts, used)
   local n = 0
   for g = 1, #lease.row do
-    local group = lease.row[g]
-    for c = FIRST, #group, CHARGE do
+    local group, scope = lease.row[g], lease.scopes[g]
+    for c = FIRST, group.last, CHARGE do
       n = n + 1
       local unit = group[c + UNIT]
       if unit == REQUEST then
-        if counts then post(lease, lease.buckets[n], group, c, n, lease.taken[n] + lease.posted[n]) end
+        if counts then post(lease, scope, group, c, n, lease.taken[n] + lease.posted[n]) end
       elseif unit ~= SLOT and used then
-        post(lease, lease.buckets[n], group, c, n, used[unit + 1])
+        post(lease, scope, group, c, n, used[unit + 1])
       end
     end
   end
 end
 
 local function leave(scope)
-  scope.leases, scope.touched = max(0, scope.leases - 1), true
+  scope[LEASES], scope.touched = max(0, scope[LEASES] - 1), true
 end
 
 local function release_all(lease)
-  for n = 1, #lease.buckets do hold(lease.buckets[n], -lease.taken[n]) end
-  for g = 1, #lease.keys do leave(scopes[lease.keys[g]]) end
+  local n = 0
+  for g = 1, #lease.row do
+    local group = lease.row[g]
+    for c = FIRST, group.last, CHARGE do
+      n = n + 1
+      hold(lease.scopes[g], group[c], -lease.taken[n])
+    end
+    leave(lease.scopes[g])
+  end
 end
 
 local function drop_lease(id)

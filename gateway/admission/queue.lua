@@ -12,15 +12,31 @@ local PRIORITY_TURNS, TURNS_AT_ONCE = 4, 64
 local CONFIRM_MS = 3000
 local NOTHING = '00'
 
+local read_pools = {}
+
+-- The pool of this name: one without waiters where nobody has waited lately.
 local function pool_of(name)
-  local pool = known_pool(name)
-  if not pool then
-    pool = {
-      name = name, n = {[0] = 0, [1] = 0, [3] = 0}, last = {[0] = 0, [1] = 0, [3] = 0}, streak = 0, every = 0, turned = 0, seq = 0,
-    }
-    pools[name] = pool
-  end
+  local pool = read_pools[name]
+  if pool then return pool end
+  if pools[name] == nil then pools[name] = call('GET', PREFIX .. 'pool:' .. name) end
+  local p, d, f, vp, vd, vf, streak, every, turned, seq = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+  if pools[name] then p, d, f, vp, vd, vf, streak, every, turned, seq = from_bytes('dddddddddd', pools[name]) end
+  pool = {
+    name = name, n = {[0] = p, [1] = d, [3] = f}, last = {[0] = vp, [1] = vd, [3] = vf}, streak = streak, every = every,
+    turned = turned, seq = seq,
+  }
+  read_pools[name], pools[name] = pool, true
   return pool
+end
+
+local function flush_pools()
+  for name, pool in pairs(read_pools) do
+    if pool.touched then
+      local n, v, key = pool.n, pool.last, PREFIX .. 'pool:' .. name
+      local text = to_bytes('dddddddddd', n[0], n[1], n[3], v[0], v[1], v[3], pool.streak, pool.every, pool.turned, pool.seq)
+      if n[0] + n[1] + n[3] == 0 then call('SET', key, text, 'PX', REST_MS) else call('SET', key, text) end
+    end
+  end
 end
 
 local function lane_of(pool, precedence)
@@ -31,6 +47,16 @@ local function line_of(pool, precedence, org)
   return PREFIX .. 'line:' .. precedence .. ':' .. #pool.name .. ':' .. pool.name .. ':' .. org
 end
 
+local function said(lease)
+  if waits(lease) or lease.grant == '' then return encode({QUEUED, now, 0, {}, {}, 0}) end
+  return lease.grant
+end
+
+-- 1 where there is something to be said of the upstream that a lease has.
+local function watched(lease)
+  return condition_of(decode(lease.seat)[3]) and 1 or 0
+end
+
 -- A pool without waiters has no last turn, and default is owed none where it does not wait.
 local function rest(pool)
   pool.touched = true
@@ -38,7 +64,8 @@ local function rest(pool)
   if pool.n[DEFAULT] == 0 then pool.streak = 0 end
 end
 
-local function count(pool, precedence)
+local function count(name, precedence)
+  local pool = pool_of(name)
   if pool.n[DEFAULT] == 0 or precedence == DEFAULT then
     pool.touched, pool.streak = pool.touched or pool.streak ~= 0, 0
   elseif precedence == PRIORITY then
@@ -54,7 +81,8 @@ local function next_lane(pool)
 end
 
 -- Whether a newcomer would pass somebody whose turn comes first.
-local function stands_before(pool, precedence)
+local function stands_before(name, precedence)
+  local pool = pool_of(name)
   local n = pool.n
   if precedence == PRIORITY then return n[PRIORITY] > 0 or (n[DEFAULT] > 0 and pool.streak >= PRIORITY_TURNS) end
   return n[PRIORITY] + n[DEFAULT] > 0 or (precedence == FLEX and n[FLEX] > 0)
@@ -95,7 +123,7 @@ local function serve_turn(pool, precedence, org, id)
     pool.every = pool.every == 0 and taken or floor((3 * pool.every + taken) / 4)
   end
   pool.turned = now
-  count(pool, precedence)
+  count(pool.name, precedence)
   rest(pool)
 end
 
@@ -133,26 +161,28 @@ local function lapse(id)
   post_all(lease, true, nil)
   end_attempt(id, lease, NOTHING)
   release_all(lease)
-  local posted = encode(lease.ttl, lease.keys, lease.posted, lease.packed_row)
+  local texts = {}
+  for g, group in ipairs(lease.row) do texts[g] = group.text end
+  local posted = encode(lease.ttl, lease.keys, lease.posted, texts)
   call('SET', PREFIX .. 'done:' .. id, 'expired' .. posted, 'PX', LATE_MS)
-  local used = lease.used == '' and {0, 0, 0, 0} or decode(lease.used)
+  local used = lease.used == '' and {0, 0, 0, 0} or {from_bytes('ddddd', lease.used)}
   note('abandoned', id, encode({lease.opened, 1, used[2], used[3], used[4]}))
   dispatch(lease.pool)
 end
 
--- The first of a waiter's rows that fits now, its buckets, and what the lease has.
+-- The first of a waiter's rows that fits now, its scopes, and what the lease has.
 local function fitting(lease)
   for _, found in ipairs(lease.waiter[5]) do
     local asked = row_of(found[5], found[3], found[2], 0, found[4], 0)
     look_up(asked)
-    local buckets, prior, order = open_row(asked.row, asked.keys, 0), claims_of(lease)
-    if not refusal_of(found[1], asked, buckets, prior, {}) then return found[1], asked, buckets, prior, order end
+    local opened, prior, order = open_row(asked.row, asked.keys), claims_of(lease)
+    if not refusal_of(found[1], asked, opened, prior, {}) then return found[1], asked, opened, prior, order end
   end
 end
 
 -- Give turns in a pool while there is room for whose turn it is.
 local function give_turns(name)
-  local pool = known_pool(name)
+  local pool = pool_of(name)
   for _ = 1, TURNS_AT_ONCE do
     local precedence = next_lane(pool)
     if not precedence then return end
@@ -167,9 +197,9 @@ local function give_turns(name)
       end
     else
       local lease = read_lease(id)
-      local index, asked, buckets, prior, order = fitting(lease)
+      local index, asked, opened, prior, order = fitting(lease)
       if not index then return end
-      local new, worker = commit(asked, buckets, prior), lease.waiter[4]
+      local new, worker = commit(asked, opened, prior), lease.waiter[4]
       replace_lease(lease, new, prior, order, false)
       ask(id, asked.deployment)
       new.turn = index
@@ -191,8 +221,8 @@ local function entry(pool, precedence, bounds)
 end
 
 -- Let a request wait for what was found to be worth it, if the queue is open to it: it holds what it takes of its caller meanwhile. Its
--- turn may come at once. `how` is {prior claims, their order, bounds, ttl, whether it goes before its org's others}.
-local function wait_for(id, before, found, how)
+-- turn may come at once. `old` is the lease that it had, if any; `how` is {prior claims, their order, bounds, ttl}.
+local function wait_for(id, old, found, how)
   local asked, prior, order, bounds = found.waiting[1][2], how[1] or {}, how[2] or {}, how[3]
   local pool, precedence = pool_of(asked.pool), asked.precedence
   local ahead, expected, is_open = entry(pool, precedence, bounds)
@@ -201,28 +231,28 @@ local function wait_for(id, before, found, how)
     if found.refusals[last] == -1 and expected > 0 then found.refusals[last] = expected end
     return encode({REFUSED, now, found.tested, found.levels, found.refusals, 0}), nil, prior, order
   end
-  local own = own_part(asked)
-  local lease, offered = commit(own, open_row(own.row, own.keys, 0), prior), {}
-  replace_lease(before, lease, prior, order, false)
+  local own, offered = own_part(asked), {}
+  local lease = commit(own, open_row(own.row, own.keys), prior)
+  replace_lease(old or {keys = {}, used = '', grant = '', opened = ARGV[3], noted = 0}, lease, prior, order, false)
   for i, each in ipairs(found.waiting) do
-    local row = each[2]
-    local groups = {}
-    for g = 1, #row.row do groups[g] = row.groups[row.at + g] end
-    offered[i] = {each[1], groups, row.figures, row.keys, row.seated}
+    local row, texts = each[2], {}
+    for g, group in ipairs(row.row) do texts[g] = group.text end
+    offered[i] = {each[1], texts, row.figures, row.keys, row.seated}
   end
   lease.ttl, lease.waiter = how[4], {asked.pool, precedence, bounds[1], bounds[2], offered}
   write_lease(id, lease, WAITER_TTL_MS)
-  join(pool, precedence, bounds[1], id, how[5])
+  join(pool, precedence, bounds[1], id, old ~= nil)
   give_turns(asked.pool)
   lease = read_lease(id)
   if lease.turn < 0 then return encode({QUEUED, now, ahead, found.levels, found.refusals, 0}), lease end
-  local index, is_watched = lease.turn, condition_of(decode(lease.seat)[3]) and 1 or 0
+  local index = lease.turn
   lease.turn = -1
-  return encode({GRANTED, now, index, levels_of(lease.row, lease.buckets), found.refusals, is_watched}), lease
+  return encode({GRANTED, now, index, levels_of(lease.row, lease.scopes), found.refusals, watched(lease)}), lease
 end
 
 return {
   stands_before = stands_before, count = count, wait = wait_for, leave = leave_queue, withdraw = withdraw, lapse = lapse,
   dispatch = give_turns, claims_of = claims_of, replace_lease = replace_lease, slots = slots, bar = bar, ask = ask,
-  note = note_ending,
+  note = note_ending, slot_of = slot_of, read_lease = read_lease, lease_of = lease_of, said = said, watched = watched,
+  flush_pools = flush_pools,
 }

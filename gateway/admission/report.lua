@@ -5,7 +5,7 @@
 
 for i = 3, #KEYS do
   local id = sub(KEYS[i], #PREFIX + 7)
-  local lease = read_lease(id)
+  local lease = seldom().read_lease(id)
   if lease and lease.seat ~= '' then
     seldom().note(id, lease, decode(lease.seat), ARGV[i - 1])
     dispatch(lease.pool)

@@ -2,16 +2,6 @@
 
 local OVER_LIMIT = 2
 
-local function said(lease)
-  if waits(lease) or lease.grant == '' then return encode({QUEUED, now, 0, {}, {}, 0}) end
-  return lease.grant
-end
-
--- 1 where there is something to be said of the upstream that a lease has.
-local function watched(lease)
-  return condition_of(decode(lease.seat)[3]) and 1 or 0
-end
-
 -- Test the rows in order and commit the first that fits; waiters whose pool a row is in come before it. Returns what was found: the
 -- lease that it makes, if one fitted, and else the rows of the last one's pool that may be waited for, by somebody of so much patience.
 local function choose(prior, most)
@@ -25,22 +15,22 @@ local function choose(prior, most)
       fits = {}
     end
     tried[pool_name] = true
-    local buckets, pool = open_row(asked.row, asked.keys, 0), pools[pool_name]
-    local refusal, ends, patience = refusal_of(index, asked, buckets, prior, fits)
-    if not refusal and pool and seldom().stands_before(pool, asked.precedence) then
-      refusal, ends, patience = {index, slot_of(asked.row), -1, LIMIT}, false, 0
+    local opened, has_queue = open_row(asked.row, asked.keys), pools[pool_name]
+    local refusal, ends, patience = refusal_of(index, asked, opened, prior, fits)
+    if not refusal and has_queue and seldom().stands_before(pool_name, asked.precedence) then
+      refusal, ends, patience = {index, seldom().slot_of(asked.row), -1, LIMIT}, false, 0
     end
     if not refusal then
-      local lease = commit(asked, buckets, prior)
-      if pool then seldom().count(pool, asked.precedence) end
-      return {lease = lease, asked = asked, index = index, levels = levels_of(asked.row, buckets), refusals = refusals}
+      local lease = commit(asked, opened, prior)
+      if has_queue then seldom().count(pool_name, asked.precedence) end
+      return {lease = lease, asked = asked, index = index, levels = levels_of(asked.row, opened), refusals = refusals}
     end
     for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end
     asked.patience = patience
     tried[#tried + 1] = asked
     base, arg, index = base + #asked.row, arg + 2 + #asked.row, index + 1
     if ends or arg > #ARGV then
-      local found = {tested = index - 1, levels = levels_of(asked.row, buckets), refusals = refusals, waiting = {}}
+      local found = {tested = index - 1, levels = levels_of(asked.row, opened), refusals = refusals, waiting = {}}
       for i = 1, ends and 0 or #tried do
         local each = tried[i]
         local in_its_pool = each.pool ~= '' and each.pool == pool_name and each.precedence ~= OVER_LIMIT
@@ -59,16 +49,16 @@ end
 local function serve(id, old, ttl, wait)
   local prior, order
   if old then prior, order = seldom().claims_of(old) end
-  local before = old or {keys = {}, ttl = ttl, used = '', grant = '', opened = ARGV[3], noted = 0}
   local bounds = wait ~= '' and decode(wait)
   local found = choose(prior, bounds and bounds[3] or 0)
   local lease = found.lease
   if lease then
-    if old then seldom().replace_lease(old, lease, prior, order, false) else settle_in(lease, before) end
+    lease.used, lease.grant, lease.opened, lease.noted = '', '', ARGV[3], 0
+    if old then seldom().replace_lease(old, lease, prior, order, false) end
     lease.ttl = ttl
     local is_watched = conditions[found.asked.deployment] and seldom().ask(id, found.asked.deployment) or 0
     return encode({GRANTED, now, found.index, found.levels, found.refusals, is_watched}), lease
   end
-  if bounds and #found.waiting > 0 then return seldom().wait(id, before, found, {prior, order, bounds, ttl, old ~= nil}) end
+  if bounds and #found.waiting > 0 then return seldom().wait(id, old, found, {prior, order, bounds, ttl}) end
   return encode({REFUSED, now, found.tested, found.levels, found.refusals, 0}), nil, prior, order
 end

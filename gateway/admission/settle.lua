@@ -15,7 +15,7 @@ if lease and waits(lease) and lease.noted == 0 then
 end
 if lease then
   if lease.waiter then seldom().leave(id, lease) end
-  if spends then post_all(lease, true, decode(ARGV[3])) end
+  if spends then post_all(lease, true, {from_bytes('ddddd', ARGV[3])}) end
   end_attempt(id, lease, ARGV[6])
   release_all(lease)
   drop_lease(id)
@@ -24,11 +24,11 @@ else
   local done = call('GET', KEYS[4])
   if done and sub(done, 1, 7) ~= 'expired' then return {now, tonumber(sub(done, 8))} end
   if done then
-    local ttl, keys, posted, row = decode(sub(done, 8))
-    local late = {keys = keys, posted = posted, row = decode(row), taken = {}}
-    late.buckets = open_row(late.row, keys, 0)
+    local ttl, keys, posted, texts = decode(sub(done, 8))
+    local row = groups_of(texts, 0, #texts)
+    local late = {keys = keys, posted = posted, row = row, taken = {}, scopes = open_row(row, keys)}
     for n = 1, #posted do late.taken[n] = 0 end
-    if spends then post_all(late, false, decode(ARGV[3])) end
+    if spends then post_all(late, false, {from_bytes('ddddd', ARGV[3])}) end
     keep_ms, opened = 2 * ttl, 1
   end
 end

@@ -18,9 +18,9 @@ if sign ~= CODE_BUSY and sign ~= CODE_RATE then post_all(old, true, nil) end
 end_attempt(id, old, ARGV[3])
 local reply, new, prior, order = serve(id, old, ttl, ARGV[4])
 if not new then
-  new = {keys = {}, taken = {}, posted = {}, row = {}, past = {}, pool = '', turn = -1, seat = ''}
+  new = {keys = {}, scopes = {}, taken = {}, posted = {}, row = {}, past = {}, pool = '', turn = -1, seat = ''}
   seldom().replace_lease(old, new, prior, order, true)
-  new.ttl, new.packed_row = ttl, encode(new.row)
+  new.ttl = ttl
 end
 if not new.waiter then write_lease(id, new, ttl) end
 dispatch(left)

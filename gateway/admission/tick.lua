@@ -12,7 +12,7 @@ call('ZADD', workers, now + WORKER_TTL_MS, ARGV[2])
 call('PEXPIRE', workers, 2 * WORKER_TTL_MS)
 local places, named = {}, {}
 for i = 3, #ARGV do
-  local lease = read_lease(ARGV[i])
+  local lease = seldom().read_lease(ARGV[i])
   if lease and lease.waiter then
     call('ZADD', KEYS[1], now + WAITER_TTL_MS, ARGV[i])
     local name = lease.waiter[1]
@@ -23,7 +23,7 @@ end
 for _, name in ipairs(places) do dispatch(name) end
 local turns = {call('ZCARD', workers)}
 for i = 3, #ARGV do
-  local lease = read_lease(ARGV[i])
+  local lease = seldom().read_lease(ARGV[i])
   turns[i - 1] = not lease and 0 or lease.waiter and 1 or 2
 end
 flush()

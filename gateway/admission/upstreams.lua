@@ -132,6 +132,16 @@ local function cooldown(terms)
   return wait + floor(wait * terms.dice / 10000)
 end
 
+-- How many run on the deployment that a lease has, itself included.
+local function running_of(lease)
+  for g, group in ipairs(lease.row) do
+    for c = FIRST, group.last, CHARGE do
+      if group[c + UNIT] == SLOT and group[REACH] == OF_DEPLOYMENT then return lease.scopes[g][group[c] + 2] end
+    end
+  end
+  return 0
+end
+
 -- Take note of how an attempt ended, or does so far; the lease still holds its slot.
 local function note_ending(id, lease, seat, ending)
   local deployment, sign = seat[3], tonumber(sub(ending, 2, 2))
@@ -140,7 +150,7 @@ local function note_ending(id, lease, seat, ending)
   local probed = found.probe == id
   if probed then found.probe, found.probing_until = '', 0 end
   if sign > 0 then
-    local terms, running = terms_of(ending), lease.buckets[slot_of(lease.row) + 1].held
+    local terms, running = terms_of(ending), running_of(lease)
     if found.cooled_until <= now then found.cooled_until = 0 end
     if now >= found.window + terms.window then found.window, found.ended, found.failed = 0, 0, 0 end
     if terms.exhausted > 0 then cool_credential(seat[4], min(terms.exhausted, terms.cooldown_max)) end

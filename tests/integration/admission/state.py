@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.admission.client import cell_prefix, ledger_key
+from gateway.admission.codec import PLACES
 from gateway.admission.connection import Argument, Connection, Reply, pack
 from gateway.policy.admission import Charge, Dimension
 from gateway.policy.claims import Claim
@@ -37,22 +38,21 @@ async def ask(connection: Connection, *command: Argument) -> Reply:
 async def stored(connection: Connection, charges: "Charges", now_ms: int) -> State:
     """Return the store's state."""
     scopes = sorted({scope for scope, _ in charges})
-    done_keys, leases, *hashes = await asyncio.gather(
+    done_keys, leases, *texts = await asyncio.gather(
         ask(connection, "KEYS", PREFIX + "done:*"),
         ask(connection, "ZRANGE", PREFIX + "leases", 0, -1, "WITHSCORES"),
-        *(ask(connection, "HGETALL", PREFIX + scope) for scope in scopes),
+        *(ask(connection, "GET", PREFIX + scope) for scope in scopes),
     )
     done = dict(zip(done_keys, await ask(connection, "MGET", *done_keys) if done_keys else (), strict=True))
     buckets: dict[tuple[str, str], tuple[int, int]] = {}
     reached: dict[str, int] = {}
-    for scope, flat in zip(scopes, hashes, strict=True):
-        fields = dict(pairs(flat))
-        if b"life" in fields:
-            reached[scope] = int(struct.unpack("<dd", fields.pop(b"life"))[0])
-        for dimension, text in fields.items():
-            place = (scope, Dimension(dimension.decode()))
-            bucket = Bucket(*(int(figure) for figure in struct.unpack("<ddd", text)))
-            note(buckets, charges[place], bucket, now_ms)
+    for scope, packed in zip(scopes, texts, strict=True):
+        if packed is not None:
+            count, _, *figures = (int(figure) for figure in struct.unpack(f"<{len(packed) // 8}d", packed))
+            reached[scope] = count
+            for dimension, at in PLACES.items():
+                if (scope, dimension) in charges:
+                    note(buckets, charges[scope, dimension], Bucket(*figures[at - 9 : at - 6]), now_ms)
     settled = {name(key, "done:") for key, value in done.items() if value.startswith(b"settled")}
     expired = {name(key, "done:") for key, value in done.items() if value.startswith(b"expired")}
     reached = {scope: leases for scope, leases in reached.items() if leases}

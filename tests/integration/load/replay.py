@@ -5,12 +5,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.policy.admission import Acquire, Dimension, Ending, Estimate, Progress, Row, Settle, Sign, Switch
+from gateway.policy.admission import Acquire, Dimension, Ending, Progress, Row, Settle, Sign, Switch
 from gateway.policy.answers import Granted, Queued, Refused
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
 from tests.integration.admission.state import Charges
-from tests.integration.load.witness import PREFIX, Run
+from tests.integration.load.witness import PREFIX, Run, estimate_of
 
 
 class Replay:
@@ -50,7 +50,7 @@ class Replay:
 
     def _settle(self, run: Run) -> None:
         capacity, certain = run.arguments[1] == b"1", run.arguments[4] == b"1"
-        settle = Settle(run.lease_id, capacity, figures_of(run.arguments[2]), b"", certain, ending_of(run.arguments[5]))
+        settle = Settle(run.lease_id, capacity, estimate_of(run.arguments[2]), b"", certain, ending_of(run.arguments[5]))
         posted = self.buckets.settle(settle, self._settled_ms[run.lease_id])
         if posted.opened:
             self.rows.add(run.lease_id)
@@ -77,7 +77,7 @@ class Replay:
 
     def _progress(self, run: Run) -> None:
         ids = [key.removeprefix(PREFIX + b"lease:").decode() for key in run.keys[2:]]
-        reports = [Progress(lease_id, figures_of(word)) for lease_id, word in zip(ids, run.arguments[1:], strict=True)]
+        reports = [Progress(lease_id, estimate_of(word)) for lease_id, word in zip(ids, run.arguments[1:], strict=True)]
         for lease_id, expiry_ms in list(run.renewed().items())[:1]:  # without a lease that lives nothing happens
             self.buckets.progress(reports, expiry_ms - self.buckets.leases[lease_id].ttl_ms)
 
@@ -91,7 +91,3 @@ def ending_of(word: bytes) -> Ending:
     """Return how an attempt ended; the figures behind its own are the terms, which are the same everywhere."""
     hint_ms, dice, exhausted_ms, *_ = msgspec.msgpack.decode(word[2:])
     return Ending(Sign(int(word[1:2])), hint_ms, dice, exhausted_ms)
-
-
-def figures_of(word: bytes) -> Estimate:
-    return msgspec.msgpack.decode(word, type=Estimate)

@@ -9,12 +9,12 @@ import re
 import struct
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import msgspec
 from redis.asyncio import Redis
 
 from gateway.admission.client import cell_prefix
+from gateway.admission.codec import PLACES
 from gateway.admission.scripts import Script
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Upstream, Wait
 from gateway.policy.catalogue import Tier
@@ -59,8 +59,8 @@ class Run(msgspec.Struct, frozen=True):
         """Return the candidate rows that it was asked about."""
         scopes, words, found = iter(self.keys[4:]), iter(self.arguments[4:]), []
         for seated in words:
-            estimate = msgspec.msgpack.decode(next(words), type=Estimate)
-            groups = [msgspec.msgpack.decode(next(words)) for _ in range(int(seated[1:2]))]
+            estimate = estimate_of(next(words))
+            groups = [doubles(next(words)) for _ in range(int(seated[1:2]))]
             charges = tuple(charge for group in groups for charge in charges_of(next(scopes), group))
             precedence, pool, *upstream = msgspec.msgpack.decode(seated[2:])
             row = Row(Upstream(*upstream), "", Tier.DEFAULT, charges, estimate, pool, Precedence(precedence), seated[:1] == b"1")
@@ -74,12 +74,13 @@ class Run(msgspec.Struct, frozen=True):
     def buckets(self) -> Iterator[tuple[tuple[str, Dimension], Bucket]]:
         """Return every bucket that it wrote."""
         for command in self.commands:
-            if command[0] == b"HSET":
-                scope = command[1].removeprefix(PREFIX).decode()
-                for field, value in zip(command[2::2], command[3::2], strict=True):
-                    if field != b"life":
-                        debt, at_ms, held = (int(figure) for figure in struct.unpack("<ddd", value))
-                        yield (scope, Dimension(field.decode())), Bucket(debt, at_ms, held)
+            if command[0] == b"MSET":
+                for key, value in zip(command[1::2], command[2::2], strict=True):
+                    scope, figures = key.removeprefix(PREFIX).decode(), doubles(value)
+                    for dimension, place in PLACES.items():
+                        debt, at_ms, held = figures[place - 7 : place - 4]
+                        if at_ms:
+                            yield (scope, dimension), Bucket(debt, at_ms, held)
 
 
 class Willing(msgspec.Struct, frozen=True, array_like=True):
@@ -95,16 +96,25 @@ class Willing(msgspec.Struct, frozen=True, array_like=True):
         return Wait(self.org, self.worker, self.patience_ms, self.max_waiters, self.max_of_org)
 
 
-def charges_of(scope: bytes, group: list[Any]) -> Iterator[Charge]:
-    """Return a scope's charges, as `gateway.admission.codec` lays them out: what they share, then six values each."""
-    dimensions, reach, tenant, *figures = group
-    for at, dimension in enumerate(dimensions):
-        kind, unit, capacity, rate, period_ms, ends_walk = figures[6 * at : 6 * at + 6]
+def doubles(text: bytes) -> list[int]:
+    """Return the whole numbers of a string of doubles."""
+    return [int(figure) for figure in struct.unpack(f"<{len(text) // 8}d", text)]
+
+
+def estimate_of(text: bytes) -> Estimate:
+    return Estimate(*doubles(text))
+
+
+def charges_of(scope: bytes, group: list[int]) -> Iterator[Charge]:
+    """Return a scope's charges, as `gateway.admission.codec` lays them out: what they share, then seven figures each."""
+    dimensions = {place: dimension for dimension, place in PLACES.items()}
+    for at in range(2, len(group), 7):
+        place, kind, unit, capacity, rate, period_ms, ends_walk = group[at : at + 7]
         yield Charge(
-            *(scope.removeprefix(PREFIX).decode(), Dimension(dimension), Kind(kind), Unit(unit), Reach(reach)),
+            *(scope.removeprefix(PREFIX).decode(), dimensions[place], Kind(kind), Unit(unit), Reach(group[0])),
             *(capacity, rate, period_ms),
             limit=capacity,
-            tenant=bool(tenant),
+            tenant=bool(group[1]),
             ends_walk=bool(ends_walk),
         )
 
