@@ -20,9 +20,10 @@ import uuid_utils
 
 from gateway.admission.client import Admission, ledger_key
 from gateway.admission.connection import Connection
-from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.discovery import locator
 from gateway.admission.failover import Failover, Local
 from gateway.admission.heartbeat import Leases
+from gateway.admission.redis_client import open_client
 from gateway.admission.reports import Reports
 from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
@@ -90,14 +91,13 @@ class Gateway:
         self._health = LedgerHealth()
         catalogue = compile_catalogue(config, place.pepper)
         self._transports = transports_of(catalogue)
-        self._connection = Connection(
-            parse_endpoint(place.redis_url, ca_file=config.redis.ca_file), self._tasks, timeout_s=config.redis.timeout_s
-        )
+        locate = locator(place.redis_url, ca_file=config.redis.ca_file)
+        self._connection = Connection(locate, self._tasks, timeout_s=config.redis.timeout_s)
         self._admission = admission = Admission(
             self._connection, prefix=config.redis.prefix, cell=CELL, breaker=catalogue.breaker
         )
         self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
-        self._redis = open_client(place.redis_url, timeout_s=2.0, ca_file=config.redis.ca_file)
+        self._redis = open_client(locate, timeout_s=2.0)
         self._turns = Turns(admission, self._redis, place.worker)
         self._serves_alone = config.redis.on_failure.rates == "local"
         failover = Failover(admission, Local(unix_ms, place.is_orphan, catalogue.breaker) if self._serves_alone else None)

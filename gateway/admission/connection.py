@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import hiredis
 
-from gateway.admission.endpoint import Endpoint
+from gateway.admission.endpoint import Endpoint, Locate
 from gateway.tasks import Owned
 
 TICKS = 4
@@ -25,10 +25,10 @@ FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
 
 CONNECT_S = 2.0
-"""How long one attempt may take to reach the store, TLS included."""
+"""How long one attempt may take to find the store and to reach it, TLS included."""
 
 STALE = ("READONLY", "LOADING", "MASTERDOWN")
-"""Errors of a store that is not, or no longer, the one to talk to: the connection is opened anew."""
+"""Errors of a server that is not, or no longer, the store: it is looked for, and the connection opened anew."""
 
 Argument = str | bytes | int
 
@@ -110,7 +110,8 @@ class Line(asyncio.Protocol):
             self._transport.abort()
 
     def _flush(self) -> None:
-        if self._transport is not None:
+        # A transport that was aborted in this very turn raises; what waits is told when the loss is.
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(self._outgoing))
         self._outgoing.clear()
 
@@ -140,8 +141,8 @@ def _fail(call: asyncio.Future[Reply], reason: str) -> None:
 class Connection:
     """Keeps a line to the store open, with growing pauses between attempts, from `open` to `close`."""
 
-    def __init__(self, endpoint: Endpoint, owned: Owned, *, timeout_s: float = 0.1) -> None:
-        self._endpoint = endpoint
+    def __init__(self, locate: Locate, owned: Owned, *, timeout_s: float = 0.1) -> None:
+        self._locate = locate
         self._owned = owned
         self._timeout_s = timeout_s
         self._line: Line | None = None
@@ -178,7 +179,9 @@ class Connection:
 
     async def _keep(self) -> None:
         pause_s = FIRST_PAUSE_S
-        while True:
+        this = asyncio.current_task()
+        # Asked again at each turn: Python 3.11's wait_for, which the Redis client uses, can swallow a cancellation.
+        while this is None or not this.cancelling():
             if self._line is None:
                 await asyncio.sleep(pause_s * (1 + secrets.randbelow(1000) / 1000))
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -191,13 +194,14 @@ class Connection:
     async def _connect(self) -> None:
         try:
             async with asyncio.timeout(CONNECT_S):
-                line = await self._dial()
+                endpoint = await self._locate()
+                line = await self._dial(endpoint)
         except OSError as error:
             # TimeoutError and ssl.SSLError are OSErrors; the text names an address or a certificate, never a credential.
             self.fault = f"{type(error).__name__}: {error}"
             return
         try:
-            await self._enter(line)
+            await self._enter(line, endpoint)
         except AdmissionUnavailable as error:
             line.abort()
             self.fault = str(error)
@@ -209,8 +213,7 @@ class Connection:
         self._line, self.fault = None, fault
         self._ready.clear()
 
-    async def _dial(self) -> Line:
-        endpoint = self._endpoint
+    async def _dial(self, endpoint: Endpoint) -> Line:
         loop = asyncio.get_running_loop()
 
         def make_line() -> Line:
@@ -222,9 +225,8 @@ class Connection:
             _, line = await loop.create_connection(make_line, endpoint.host, endpoint.port, ssl=endpoint.tls)
         return line
 
-    async def _enter(self, line: Line) -> None:
+    async def _enter(self, line: Line, endpoint: Endpoint) -> None:
         """Log in, choose the database and see that the store answers."""
-        endpoint = self._endpoint
         commands: list[tuple[Argument, ...]] = []
         if endpoint.password:
             names = (endpoint.username,) if endpoint.username else ()

@@ -1,23 +1,21 @@
-"""Where the admission store is and how it is entered, read from a URL; and redis-py's client for all that is not the hot path."""
+"""Where the admission store is and how it is entered, read from a URL. Nothing here is resolved or connected to."""
 
 import ssl
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from enum import StrEnum
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-import hiredis
 import msgspec
 from msgspec.structs import replace
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from gateway.policy.catalogue import Secret
 
 DEFAULT_PORT = 6379
+SENTINEL_PORT = 26379
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One store: a unix socket's `path`, or `host` and `port`; and who enters."""
+    """One server: a unix socket's `path`, or `host` and `port`; and who enters."""
 
     host: str = ""
     port: int = DEFAULT_PORT
@@ -27,47 +25,88 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     password: Secret = Secret("")
     tls: ssl.SSLContext | None = None
 
+    @property
+    def place(self) -> str:
+        """Return where it is, in words that hold no credential."""
+        return self.path or f"{self.host}:{self.port}"
 
-def parse_endpoint(url: str, *, ca_file: str | None = None) -> Endpoint:
-    """Return the store that a `redis://`, `rediss://` or `unix://` URL names.
 
-    Raises ValueError for any other URL; its text never repeats the URL, which may hold a password.
+Locate = Callable[[], Awaitable[Endpoint]]
+"""Returns the server to connect to now. Raises OSError; its text holds no credential."""
+
+
+class Kind(StrEnum):
+    """Who knows where the store is: its URL, or sentinels."""
+
+    SINGLE = ""
+    SENTINEL = "sentinel"
+
+
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """What a URL names: `entry` is how the store is entered, `nodes` are those that know where it is, a single one itself."""
+
+    kind: Kind
+    tls: bool
+    entry: Endpoint
+    nodes: tuple[Endpoint, ...]
+    primary: str = ""
+    """What the sentinels call the store."""
+
+
+def parse_store(url: str) -> Store:
+    """Return the store that a URL names.
+
+    Raises ValueError for one that names none; its text never repeats the URL, which may hold a password.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("redis", "rediss", "unix"):
-        raise ValueError(f"the scheme {parts.scheme!r} is not one of redis, rediss, unix")
+    parts = _split(url)
+    protocol, _, way = parts.scheme.partition("+")
+    if parts.scheme != "unix" and (protocol not in ("redis", "rediss") or way not in tuple(Kind)):
+        raise ValueError("the scheme is none of redis, rediss, unix, redis+sentinel")
+    kind, query, path = Kind(way), parse_qs(parts.query), parts.path.strip("/")
+    primary, _, path = path.partition("/") if kind is Kind.SENTINEL else ("", "", path)
     entry = Endpoint(
-        database=_database(parts), username=unquote(parts.username or ""), password=Secret(unquote(parts.password or ""))
+        path=unquote(parts.path) if protocol == "unix" else "",
+        database=_number(query.get("db", ["" if protocol == "unix" else path])[-1], "the database"),
+        username=unquote(parts.username or ""),
+        password=Secret(unquote(parts.password or "")),
     )
-    if parts.scheme == "unix":
-        if not parts.path:
-            raise ValueError("a unix URL needs the path of a socket")
-        return replace(entry, path=unquote(parts.path))
-    tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "rediss" else None
-    return replace(entry, host=parts.hostname or "localhost", port=parts.port or DEFAULT_PORT, tls=tls)
+    if kind is Kind.SENTINEL:
+        names, words = query.get("sentinel_username", [""]), query.get("sentinel_password", [""])
+        asked = Endpoint(port=SENTINEL_PORT, username=names[-1], password=Secret(words[-1]))
+    else:
+        asked = entry
+    nodes = (entry,) if protocol == "unix" else tuple(_nodes(parts, asked))
+    store = Store(kind=kind, tls=protocol == "rediss", entry=entry, nodes=nodes, primary=unquote(primary))
+    _check(store, parts.scheme)
+    return store
 
 
-def _database(parts: SplitResult) -> int:
-    named = parse_qs(parts.query).get("db", [""])[-1] or ("" if parts.scheme == "unix" else parts.path.strip("/"))
-    if named and not named.isdecimal():
-        raise ValueError("the database of a store is a number")
-    return int(named or 0)
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        # Its text quotes what it did not understand.
+        raise ValueError("it is no URL") from None
 
 
-def open_client(url: str, *, timeout_s: float, ca_file: str | None = None) -> Redis:
-    """Return redis-py's client for one store: it repeats nothing, since a command that timed out may have run."""
-    client = Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
-    pool = client.connection_pool
-    if ca_file and url.startswith("rediss:"):
-        pool.connection_kwargs["ssl_ca_certs"] = ca_file
-    pool.connection_class = type("PackingConnection", (Packing, pool.connection_class), {})
-    return client
+def _nodes(parts: SplitResult, asked: Endpoint) -> Iterator[Endpoint]:
+    for address in parts.netloc.rpartition("@")[2].split(","):
+        host, _, port = address.rpartition(":") if not address.endswith("]") and ":" in address else (address, "", "")
+        number = _number(port, "a port", most=65_535) or asked.port
+        yield replace(asked, host=host.strip("[]") or "localhost", port=number)
 
 
-class Packing:
-    """A mixin of redis-py's asyncio connections, which pack commands in Python: each of the ledger's has a thousand ids."""
+def _number(text: str, what: str, *, most: int = 2**31) -> int:
+    number = int(text or 0) if text.isdecimal() or not text else -1
+    if not 0 <= number <= most:
+        raise ValueError(f"{what} of a store is a number up to {most}")
+    return number
 
-    def pack_command(self, *args: Any) -> list[bytes]:
-        """Return a command as RESP; its name may be of two words."""
-        name, *arguments = args
-        return [hiredis.pack_command((*name.split(), *arguments))]
+
+def _check(store: Store, scheme: str) -> None:
+    if scheme == "unix" and not store.entry.path:
+        raise ValueError("a unix URL needs the path of a socket")
+    if store.kind is Kind.SENTINEL and not store.primary:
+        raise ValueError("a sentinel URL names the primary that is watched: redis+sentinel://host:26379/name")
+    if store.kind is Kind.SINGLE and len(store.nodes) > 1:
+        raise ValueError("several hosts are sentinels: redis+sentinel://")

@@ -25,8 +25,8 @@ def _never(_: object) -> bool:
     return False
 
 
-def _no_scheme(*prefixes: str) -> Callable[[Any], bool]:
-    return lambda url: not url.reveal().startswith(prefixes)
+def _no_scheme(prefix: str) -> Callable[[Any], bool]:
+    return lambda url: not url.reveal().startswith(prefix)
 
 
 class Feature(msgspec.Struct, frozen=True):
@@ -41,7 +41,6 @@ NOT_YET = (
     Feature("TLS on a listener", ("api.tls", "ops.tls")),
     Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
     Feature("named tokens of the admin API", ("ops.tokens",), _off),
-    Feature("Redis by Sentinel or as a cluster", ("redis.url",), _no_scheme("redis+sentinel:", "redis+cluster:")),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("unlimited service without Redis", ("redis.on_failure.rates",), _only("local", "closed")),
     Feature("budgets without Redis", ("redis.on_failure.budgets",), _only("closed")),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gateway.admission.endpoint import parse_store
 from gateway.config.addresses import is_public_http, url_problem
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
@@ -70,8 +71,11 @@ def _listeners(parsed: Parsed) -> Iterator[Problem]:
 
 def _stores(parsed: Parsed) -> Iterator[Problem]:
     redis, database = parsed.config.redis, parsed.config.database
-    if not redis.embedded and not redis.url.reveal().startswith(("redis://", "rediss://", "redis+", "unix://")):
-        yield parsed.problem(("redis", "url"), "expected embedded, or a URL that begins with redis:// or rediss://")
+    if not redis.embedded:
+        try:
+            parse_store(redis.url.reveal())
+        except ValueError as error:
+            yield parsed.problem(("redis", "url"), f"expected embedded, or the URL of a store: {error}")
     kept_in_sqlite = database.url.reveal().startswith("sqlite:///")
     if not kept_in_sqlite and not database.url.reveal().startswith("postgres"):
         yield parsed.problem(("database", "url"), "expected a URL such as sqlite:///var/tiergate.db")

@@ -18,7 +18,8 @@ import uvloop
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
-from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.policy.admission import Acquire, Charge, Estimate, Progress, Reach, Row, Settle, Upstream
 from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
@@ -108,9 +109,9 @@ async def spent(call: Callable[[str], Awaitable[None]], count: int, store: Store
 async def run(valkey: Valkey, reps: int, leases: int) -> list[str]:
     """Print both tables. Return what is not as promised."""
     owned, store = Owned(), Store(valkey.socket)
-    connection = Connection(parse_endpoint(valkey.url), owned, timeout_s=TIMEOUT_S)
+    connection = Connection(locator(valkey.url), owned, timeout_s=TIMEOUT_S)
     await connection.open()
-    async with open_client(valkey.url, timeout_s=TIMEOUT_S) as redis:
+    async with open_client(locator(valkey.url), timeout_s=TIMEOUT_S) as redis:
         print(await compare(Admission(connection), BatchedAdmission(connection, Batch(redis, owned)), store, (reps, leases)))
     found = await verdicts.rounds_of_each(connection, store, VERDICT_ROUNDS * reps)
     print(f"\n{verdicts.table(found)}")

@@ -15,7 +15,8 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from gateway.admission.endpoint import open_client
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.stores.database import Writer
 from gateway.telemetry.logs import configure
 from tests.bench.processes import Machine
@@ -29,7 +30,7 @@ HEADS = ("events", "CPU us/request", "requests/s")
 
 async def rounds(url: str, reps: int, count: int) -> list[tuple[float, float]]:
     """Store so many requests, again and again. Return, of each round, CPU microseconds a request and requests a second."""
-    async with open_client(url, timeout_s=LONGEST_S) as redis:
+    async with open_client(locator(url), timeout_s=LONGEST_S) as redis:
         found = []
         for _ in range(reps):
             await redis.flushall()

@@ -7,7 +7,8 @@ from redis.asyncio import Redis
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
-from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.tasks import Owned
 from tests.integration.admission.rows import Clock
 from tests.valkey import Valkey
@@ -21,7 +22,7 @@ def valkey() -> Iterator[Valkey]:
 
 @pytest.fixture
 async def redis(valkey: Valkey) -> AsyncIterator[Redis]:
-    client = open_client(valkey.url, timeout_s=5.0)
+    client = open_client(locator(valkey.url), timeout_s=5.0)
     await client.flushall()
     yield client
     await client.aclose()
@@ -29,7 +30,7 @@ async def redis(valkey: Valkey) -> AsyncIterator[Redis]:
 
 @pytest.fixture
 async def connection(valkey: Valkey, redis: Redis) -> AsyncIterator[Connection]:
-    connection = Connection(parse_endpoint(valkey.url), Owned(), timeout_s=5.0)
+    connection = Connection(locator(valkey.url), Owned(), timeout_s=5.0)
     assert await connection.open()
     yield connection
     await connection.close()

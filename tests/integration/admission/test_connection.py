@@ -14,7 +14,8 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection, StoreError, pack
-from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.tasks import Owned
 from tests.integration.admission.rows import acquire, row
 from tests.integration.admission.state import ask
@@ -32,7 +33,7 @@ def own() -> Iterator[Valkey]:
 
 @asynccontextmanager
 async def connected(url: str, *, ca_file: str | None = None, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Connection]:
-    connection = Connection(parse_endpoint(url, ca_file=ca_file), Owned(), timeout_s=timeout_s)
+    connection = Connection(locator(url, ca_file=ca_file), Owned(), timeout_s=timeout_s)
     await connection.open()
     try:
         yield connection
@@ -159,7 +160,7 @@ async def test_a_lost_connection_fails_what_is_in_flight_and_comes_back(own: Val
 
 async def test_an_absent_store_is_waited_for(own: Valkey) -> None:
     own.stop()
-    connection = Connection(parse_endpoint(own.url), Owned(), timeout_s=TIMEOUT_S)
+    connection = Connection(locator(own.url), Owned(), timeout_s=TIMEOUT_S)
     assert not await connection.open()
     assert "FileNotFoundError" in str(connection.fault)
     own.start()
@@ -171,7 +172,7 @@ async def test_an_absent_store_is_waited_for(own: Valkey) -> None:
 
 
 async def test_it_logs_in_and_chooses_the_database(own: Valkey) -> None:
-    client = open_client(own.url, timeout_s=5.0)
+    client = open_client(locator(own.url), timeout_s=5.0)
     await client.acl_setuser("tiergate", enabled=True, passwords=["+s3cret/word"], categories=["+@all"], keys=["*"])
     await client.config_set("requirepass", "other")
     await client.aclose()
@@ -179,6 +180,9 @@ async def test_it_logs_in_and_chooses_the_database(own: Valkey) -> None:
     async with connected(url) as connection:
         assert b"user=tiergate" in await ask(connection, "CLIENT", "INFO")
         assert b"db=3" in await ask(connection, "CLIENT", "INFO")
+    async with open_client(locator(url), timeout_s=5.0) as client:
+        who = await client.client_info()
+        assert (who["user"], who["db"]) == ("tiergate", 3)
     async with connected(f"unix://:other@{own.socket}") as connection:
         assert b"user=default" in await ask(connection, "CLIENT", "INFO")
     async with connected(f"unix://tiergate:wrong-word@{own.socket}") as connection:
@@ -201,13 +205,19 @@ async def test_it_speaks_over_tls_and_checks_the_certificate(valkey: Valkey, tmp
             assert await ask(connection, "ECHO", "safe") == b"safe"
         async with connected(url, timeout_s=5.0) as connection:
             assert "CERTIFICATE_VERIFY_FAILED" in str(connection.fault)
-        client = open_client(url, timeout_s=5.0, ca_file=str(tmp_path / "ca.pem"))
+        client = open_client(locator(url, ca_file=str(tmp_path / "ca.pem")), timeout_s=5.0)
         assert await client.ping()
         await client.aclose()
 
 
 @pytest.mark.parametrize(
-    "answer", [b"no reply at all\r\n", b":1\r\n:2\r\n", b"-READONLY You can't write\r\n", b"-LOADING busy\r\n"]
+    "answer",
+    [
+        b"no reply at all\r\n",
+        b":1\r\n:2\r\n",
+        b"-READONLY You can't write\r\n",
+        b"-LOADING busy\r\n",
+    ],
 )
 async def test_a_store_that_cannot_be_trusted_is_left(tmp_path: Path, answer: bytes) -> None:
     async with scripted(tmp_path, b"+PONG\r\n", answer) as (url, _), connected(url, timeout_s=5.0) as connection:
@@ -218,7 +228,7 @@ async def test_a_store_that_cannot_be_trusted_is_left(tmp_path: Path, answer: by
 
 
 async def test_a_client_of_redis_py_repeats_nothing(own: Valkey) -> None:
-    client = open_client(own.url, timeout_s=0.1)
+    client = open_client(locator(own.url), timeout_s=0.1)
     await client.set("n", 0)
     own.pause()
     with pytest.raises(RedisTimeoutError):

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from gateway.admission.connection import Connection
-from gateway.admission.endpoint import open_client, parse_endpoint
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.admission import Dimension
@@ -130,7 +131,7 @@ async def replicas(valkey: Valkey, directory: Path) -> AsyncIterator[list[Served
 
 async def assert_the_same_state(valkey: Valkey, replay: Replay) -> None:
     """At rest: no lease, no hold, and every bucket where the specification has it."""
-    connection = Connection(parse_endpoint(valkey.url), Owned(), timeout_s=5.0)
+    connection = Connection(locator(valkey.url), Owned(), timeout_s=5.0)
     assert await connection.open()
     seconds, micros = await ask(connection, "TIME")
     now_ms = int(seconds) * 1000 + int(micros) // 1000 + READ_MS
@@ -152,7 +153,7 @@ async def rows_of(directory: Path) -> list[dict[str, Any]]:
 
 async def test_what_four_gateways_admit_is_what_the_specification_admits(tmp_path: Path) -> None:
     with Valkey() as valkey:
-        redis = open_client(valkey.url, timeout_s=10.0)
+        redis = open_client(locator(valkey.url), timeout_s=10.0)
 
         async def at_rest() -> bool:
             return not await redis.zcard(PREFIX + b"leases") and not await redis.xlen(PREFIX + b"ledger")

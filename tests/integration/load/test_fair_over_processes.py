@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import msgspec
 
-from gateway.admission.endpoint import open_client
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.admission import Precedence
@@ -115,7 +116,7 @@ async def ask(client: httpx.AsyncClient, org: str, tier: str) -> tuple[int, str]
 async def test_no_tier_starves_and_no_org_is_passed_over(tmp_path: Path) -> None:
     provider = Provider("p")
     with Valkey() as valkey:
-        redis = open_client(valkey.url, timeout_s=10.0)
+        redis = open_client(locator(valkey.url), timeout_s=10.0)
 
         async def at_rest() -> bool:
             return not await redis.zcard(PREFIX + b"leases") and not await redis.xlen(PREFIX + b"ledger")

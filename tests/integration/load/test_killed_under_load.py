@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 
 from gateway.admission.client import cell_prefix
-from gateway.admission.endpoint import open_client
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.record import Outcome
@@ -103,7 +104,7 @@ async def kill_a_worker(gateway: Served) -> None:
 async def all_settled(state_dir: Path) -> None:
     """Wait until no lease is left and the ledger has everything."""
     prefix = cell_prefix("tg", "c0")
-    redis = open_client(f"unix://{(state_dir / 'valkey.lock').read_text()}", timeout_s=5.0)
+    redis = open_client(locator(f"unix://{(state_dir / 'valkey.lock').read_text()}"), timeout_s=5.0)
 
     async def done() -> bool:
         return not await redis.zcard(f"{prefix}leases") and not await redis.xlen(f"{prefix}ledger")

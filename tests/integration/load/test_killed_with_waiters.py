@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from gateway.admission.endpoint import open_client
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
 from tests.fakes.http_server import HttpServer
@@ -61,7 +62,7 @@ async def outcomes(directory: Path) -> Counter[str]:
 
 async def test_its_slots_go_to_others_and_its_waiters_have_no_row(tmp_path: Path) -> None:
     with Valkey() as valkey:
-        redis = open_client(valkey.url, timeout_s=10.0)
+        redis = open_client(locator(valkey.url), timeout_s=10.0)
 
         async def waiting() -> int:
             return sum([await redis.zcard(key) for key in await redis.keys(PREFIX + b"line:*")])

@@ -12,7 +12,6 @@ ASKED_FOR = {
     "ops.tls": "ops: {tls: {cert: a, key: b}}",
     "ops.trusted_proxies": "ops: {trusted_proxies: [10.0.0.0/8]}",
     "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
-    "redis.url": "redis: {url: 'redis+sentinel://h'}\nkeys_pepper: 0123456789abcdef\ndatabase: {single_host: true}",
     "redis.cells": "redis: {cells: 2}",
     "redis.on_failure.rates": "redis: {on_failure: {rates: open}}",
     "redis.on_failure.budgets": "redis: {on_failure: {budgets: open}}",

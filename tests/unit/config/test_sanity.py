@@ -34,16 +34,33 @@ def test_a_strict_limit_below_one_request_is_remarked_on() -> None:
     ]
 
 
-@pytest.mark.parametrize("url", ["rediss://:secret-word@h:6379/0", "unix:///run/valkey.sock"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "rediss://:secret-word@h:6379/0",
+        "unix:///run/valkey.sock",
+        "redis+sentinel://:secret-word@h:26379,i/main/1",
+    ],
+)
 def test_a_redis_of_ones_own_on_one_host(url: str) -> None:
     text = f"redis: {{url: '{url}'}}\ndatabase: {{single_host: true}}\nkeys_pepper: 0123456789abcdef"
     assert findings(text).errors == []
 
 
-@pytest.mark.parametrize("url", ["http://u:secret-word@h", "", "6379"])
-def test_what_is_no_redis_is_refused_without_showing_it(url: str) -> None:
-    reported = lines(findings(f"redis: {{url: '{url}'}}\ndatabase: {{single_host: true}}\nkeys_pepper: 0123456789abcdef").errors)
-    assert reported == ["redis.url: expected embedded, or a URL that begins with redis:// or rediss://"]
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        *((url, "the scheme is none of redis,") for url in ("http://u:secret-word@h", "", "6379")),
+        ("redis://u:secret-word@h/x", "the database of a store is a number"),
+        ("redis+sentinel://u:secret-word@h", "a sentinel URL names the primary"),
+    ],
+)
+def test_what_is_no_redis_is_refused_without_showing_it(url: str, why: str) -> None:
+    (reported,) = lines(
+        findings(f"redis: {{url: '{url}'}}\ndatabase: {{single_host: true}}\nkeys_pepper: 0123456789abcdef").errors
+    )
+    assert reported.startswith(f"redis.url: expected embedded, or the URL of a store: {why}")
+    assert "secret-word" not in reported
 
 
 def test_what_is_no_database_is_refused() -> None:

@@ -1,0 +1,87 @@
+"""Which server is the store now: always the same, or the primary that sentinels name.
+
+Asked anew for every connection and never remembered: the answer of a moment ago is what failed. One node after the other is
+asked, each time beginning with another, so that one which is behind the times costs an attempt. Durations are seconds.
+"""
+
+import ssl
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from msgspec.structs import replace
+from redis.exceptions import RedisError
+
+from gateway.admission.endpoint import Endpoint, Kind, Locate, parse_store
+from gateway.admission.redis_client import open_client
+
+ASK_S = 0.5
+"""How long one node may take to answer."""
+
+
+class NotFoundError(ConnectionError):
+    """No node told where the store is."""
+
+
+def locator(url: str, *, ca_file: str | None = None) -> Locate:
+    """Return what tells where the store of a URL is.
+
+    Raises ValueError, as `parse_store` does, and OSError for a `ca_file` that cannot be read.
+    """
+    store = parse_store(url)
+    tls = ssl.create_default_context(cafile=ca_file) if store.tls else None
+    entry, nodes = replace(store.entry, tls=tls), [replace(node, tls=tls) for node in store.nodes]
+    if store.kind is Kind.SENTINEL:
+        return Sentinels(nodes, store.primary, entry)
+    return fixed(nodes[0])
+
+
+def fixed(endpoint: Endpoint) -> Locate:
+    """Return what always names one server."""
+
+    async def locate() -> Endpoint:
+        return endpoint
+
+    return locate
+
+
+class Sentinels:
+    """Finds the primary as Redis' guideline for clients says: ask a sentinel for the address, and the server for its role."""
+
+    def __init__(self, sentinels: Iterable[Endpoint], primary: str, entry: Endpoint) -> None:
+        self._sentinels = deque(sentinels)
+        self._primary = primary
+        self._entry = entry
+
+    async def __call__(self) -> Endpoint:
+        """Return the primary. Raises NotFoundError."""
+        return await _first(self._sentinels, self._ask)
+
+    async def _ask(self, sentinel: Endpoint) -> Endpoint:
+        address = await ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._primary)
+        if address is None:
+            raise NotFoundError("it watches no primary of that name")
+        named = replace(self._entry, host=address[0].decode(), port=int(address[1]))
+        role, *_ = await ask(named, "ROLE")
+        if role != b"master":
+            raise NotFoundError(f"{named.place}, which it names, is no primary")
+        return named
+
+
+async def ask(node: Endpoint, *command: str) -> Any:
+    """Return a node's reply, over a connection of its own. Raises RedisError."""
+    async with open_client(fixed(node), timeout_s=ASK_S) as client:
+        return await client.execute_command(*command)  # type: ignore[no-untyped-call] # of any type, as its replies are
+
+
+async def _first(nodes: deque[Endpoint], tell: Callable[[Endpoint], Awaitable[Endpoint]]) -> Endpoint:
+    """Return what the first node tells that can tell; the next search begins with the node after the one this began with."""
+    in_turn = (*nodes,)
+    nodes.rotate(-1)
+    faults = []
+    for node in in_turn:
+        try:
+            return await tell(node)
+        except (RedisError, OSError) as error:
+            faults.append(f"{node.place}: {error}")
+    raise NotFoundError("; ".join(faults))
