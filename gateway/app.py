@@ -91,7 +91,7 @@ class Gateway:
         self._health = LedgerHealth()
         catalogue = compile_catalogue(config, place.pepper)
         self._transports = transports_of(catalogue)
-        locate = locator(place.redis_url, ca_file=config.redis.ca_file)
+        locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)
         self._connection = Connection(locate, self._tasks, timeout_s=config.redis.timeout_s)
         self._admission = admission = Admission(
             self._connection, prefix=config.redis.prefix, cell=CELL, breaker=catalogue.breaker

@@ -27,7 +27,7 @@ LONGEST_PAUSE_S = 1.0
 CONNECT_S = 2.0
 """How long one attempt may take to find the store and to reach it, TLS included."""
 
-STALE = ("READONLY", "LOADING", "MASTERDOWN")
+STALE = ("READONLY", "LOADING", "MASTERDOWN", "MOVED", "CLUSTERDOWN")
 """Errors of a server that is not, or no longer, the store: it is looked for, and the connection opened anew."""
 
 Argument = str | bytes | int

@@ -36,10 +36,11 @@ Locate = Callable[[], Awaitable[Endpoint]]
 
 
 class Kind(StrEnum):
-    """Who knows where the store is: its URL, or sentinels."""
+    """Who knows where the store is: its URL, sentinels, or the nodes of a cluster."""
 
     SINGLE = ""
     SENTINEL = "sentinel"
+    CLUSTER = "cluster"
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +62,7 @@ def parse_store(url: str) -> Store:
     parts = _split(url)
     protocol, _, way = parts.scheme.partition("+")
     if parts.scheme != "unix" and (protocol not in ("redis", "rediss") or way not in tuple(Kind)):
-        raise ValueError("the scheme is none of redis, rediss, unix, redis+sentinel")
+        raise ValueError("the scheme is none of redis, rediss, unix, redis+sentinel, redis+cluster")
     kind, query, path = Kind(way), parse_qs(parts.query), parts.path.strip("/")
     primary, _, path = path.partition("/") if kind is Kind.SENTINEL else ("", "", path)
     entry = Endpoint(
@@ -109,4 +110,6 @@ def _check(store: Store, scheme: str) -> None:
     if store.kind is Kind.SENTINEL and not store.primary:
         raise ValueError("a sentinel URL names the primary that is watched: redis+sentinel://host:26379/name")
     if store.kind is Kind.SINGLE and len(store.nodes) > 1:
-        raise ValueError("several hosts are sentinels: redis+sentinel://")
+        raise ValueError("several hosts are sentinels or a cluster: redis+sentinel:// or redis+cluster://")
+    if store.kind is Kind.CLUSTER and store.entry.database:
+        raise ValueError("a cluster has one database, number 0")

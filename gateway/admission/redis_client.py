@@ -13,13 +13,13 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import BusyLoadingError, MasterDownError, ReadOnlyError
+from redis.exceptions import BusyLoadingError, ClusterDownError, MovedError, ReadOnlyError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.maint_notifications import MaintNotificationsConfig
 
 from gateway.admission.endpoint import Locate
 
-ELSEWHERE = (ReadOnlyError, BusyLoadingError, MasterDownError)
+ELSEWHERE = (ReadOnlyError, BusyLoadingError, MovedError, ClusterDownError)
 """What redis-py makes of the errors that `connection.STALE` names."""
 
 

@@ -217,6 +217,8 @@ async def test_it_speaks_over_tls_and_checks_the_certificate(valkey: Valkey, tmp
         b":1\r\n:2\r\n",
         b"-READONLY You can't write\r\n",
         b"-LOADING busy\r\n",
+        b"-MOVED 10282 127.0.0.1:7001\r\n",
+        b"-CLUSTERDOWN The cluster is down\r\n",
     ],
 )
 async def test_a_store_that_cannot_be_trusted_is_left(tmp_path: Path, answer: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A gateway whose store is behind sentinels: it serves and writes its rows before a failover and after."""
+"""A gateway whose store is a cluster, or behind sentinels: it serves and writes its rows before a failover and after."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -8,6 +8,7 @@ import httpx
 from gateway.admission.client import cell_prefix, ledger_key
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
+from tests.clusters import SLOT, Cluster
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
 from tests.integration.load.served import LONGEST_START_S, Served, settings
@@ -66,6 +67,11 @@ async def serves_on(
             await until(is_used)
             await written(1 + asked)
             assert await gateway.stop() == 0
+
+
+async def test_a_cluster(tmp_path: Path) -> None:
+    async with Cluster() as cluster:
+        await serves_on(cluster.url, lambda: cluster.owner_of(SLOT), cluster.fail_over, tmp_path)
 
 
 async def test_sentinels(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_unix_url() -> None:
     assert (endpoint.path, endpoint.database, endpoint.place) == ("/run/store a.sock", 2, "/run/store a.sock")
 
 
-@pytest.mark.parametrize("way", ["", "+sentinel"])
+@pytest.mark.parametrize("way", ["", "+sentinel", "+cluster"])
 def test_tls_is_the_schemes_second_s(way: str) -> None:
     path = "main" if way == "+sentinel" else ""
     assert parse_store(f"rediss{way}://h/{path}").tls
@@ -52,11 +52,18 @@ def test_sentinels_are_entered_by_words_of_their_own() -> None:
     assert (node.username, node.password.reveal()) == ("watcher", "other/word")
 
 
+def test_a_cluster_is_entered_alike_at_every_node() -> None:
+    store = parse_store("redis+cluster://tiergate:word@n1,n2:7000/0")
+    assert (store.kind, places(store)) == (Kind.CLUSTER, ["n1:6379", "n2:7000"])
+    assert {(node.username, node.password.reveal(), node.database) for node in store.nodes} == {("tiergate", "word", 0)}
+
+
 @pytest.mark.parametrize(
     "url",
     [
         "http://:hunter22@store",
         "redis+other://:hunter22@store",
+        "unix+cluster://:hunter22@store",
         "unix://:hunter22@",
         "redis://:hunter22@store/x",
         "redis://:hunter22@store:65536",
@@ -68,6 +75,7 @@ def test_sentinels_are_entered_by_words_of_their_own() -> None:
         "redis+sentinel://:hunter22@store",
         "redis+sentinel://:hunter22@store/main/x",
         "redis+sentinel://:hunter22@store:x/main",
+        "redis+cluster://:hunter22@store/1",
     ],
 )
 def test_another_url_is_refused_without_repeating_it(url: str) -> None:

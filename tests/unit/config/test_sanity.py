@@ -40,6 +40,7 @@ def test_a_strict_limit_below_one_request_is_remarked_on() -> None:
         "rediss://:secret-word@h:6379/0",
         "unix:///run/valkey.sock",
         "redis+sentinel://:secret-word@h:26379,i/main/1",
+        "rediss+cluster://:secret-word@h:7000,i:7001",
     ],
 )
 def test_a_redis_of_ones_own_on_one_host(url: str) -> None:
