@@ -11,7 +11,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit conformance compat bench bench-admission bench-ledger lock
+.PHONY: help setup run check fix test test-all unit sim conformance compat bench bench-admission bench-ledger lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
 
 test-all: $(VENV)/.dev $(SDK)/.made ## The same with thousands of examples of each law, in about half an hour
 	$(BIN)/pytest -q -n 2 --dist loadfile --hypothesis-profile thorough --timeout 1800
+
+sim: $(VENV)/.dev ## The admission scripts against their specification and its laws, and faults made on purpose
+	@$(BIN)/python -m tests.sim $(ARGS)
 
 conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
 	$(BIN)/python -m tests.conformance --rows $(ROWS)

@@ -18,7 +18,7 @@ import msgspec
 import structlog
 import uuid_utils
 
-from gateway.admission.client import Admission, ledger_key
+from gateway.admission.client import Admission, cell_prefix, ledger_key
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
 from gateway.admission.failover import Failover, Local
@@ -94,7 +94,7 @@ class Gateway:
         locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)
         self._connection = Connection(locate, self._tasks, timeout_s=config.redis.timeout_s)
         self._admission = admission = Admission(
-            self._connection, prefix=config.redis.prefix, cell=CELL, breaker=catalogue.breaker
+            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
         )
         self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(locate, timeout_s=2.0)

@@ -34,9 +34,9 @@ FAULT_S = 10.0
 log = structlog.get_logger(__name__)
 
 
-def cell_prefix(prefix: str, cell: str) -> str:
+def cell_prefix(prefix: str, cell: str, layout: str = FORMAT) -> str:
     """Return what every key of a cell begins with; the braces keep a cell in one slot of a cluster."""
-    return f"{prefix}:{FORMAT}:{{{cell}}}:"
+    return f"{prefix}:{layout}:{{{cell}}}:"
 
 
 def turn_channel(prefix: str, worker: str) -> str:
@@ -54,15 +54,18 @@ def own_clock() -> Argument:
     return b""
 
 
+THE_CELL = cell_prefix("tg", "c0")
+"""The one cell there is, unless the operator gives its keys another prefix."""
+
+
 class Admission:
-    """The admission store of one cell. `clock` (Unix milliseconds) replaces the store's where time is driven."""
+    """The admission store of one cell, by the prefix of its keys. `clock` (Unix ms) replaces the store's where time is driven."""
 
     def __init__(
         self,
         connection: Connection,
         *,
-        prefix: str = "tg",
-        cell: str = "c0",
+        prefix: str = THE_CELL,
         breaker: Breaker = USUAL_BREAKER,
         clock: Callable[[], Argument] = own_clock,
     ) -> None:
@@ -70,7 +73,7 @@ class Admission:
         self._clock = clock
         self._endings = EndingEncoder(breaker)
         self._refused_s = self._logged_s = -math.inf
-        self.prefix = self._prefix = cell_prefix(prefix, cell)
+        self.prefix = self._prefix = prefix
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
         self.gateways = 1

@@ -5,7 +5,7 @@ for, and constants, which the parts give names to, cost nothing.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha1
 from importlib.resources import files
 
@@ -29,12 +29,17 @@ PARTS: Mapping[str, tuple[str, str, str]] = {
 """By script: the parts that it always needs, those that it needs seldom, and those that may ask for both."""
 
 
+def read_part(name: str) -> str:
+    """Return the text of a part, or of a script's own."""
+    return (files("gateway.admission") / f"{name}.lua").read_text("utf-8")
+
+
 class Script:
     """One script: its text, and the digest by which a store that has seen it knows it."""
 
-    def __init__(self, name: str) -> None:
-        always, seldom, above = PARTS[name]
-        self.text = inlined(_texts(always) + SELDOM % _texts(seldom) + _texts(f"{above} {name}"))
+    def __init__(self, name: str, read: Callable[[str], str] = read_part) -> None:
+        always, seldom, above = ("".join(map(read, parts.split())) for parts in PARTS[name])
+        self.text = inlined(always + SELDOM % seldom + above + read(name))
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
@@ -50,8 +55,3 @@ def inlined(text: str) -> str:
             if values.setdefault(name, literal) != literal:
                 raise ValueError(f"{name} is {values[name]} and {literal}")
     return WORD.sub(lambda found: values.get(found[0], found[0]), CONSTANTS.sub("", text))
-
-
-def _texts(parts: str) -> str:
-    room = files("gateway.admission")
-    return "".join((room / f"{part}.lua").read_text("utf-8") for part in parts.split())

@@ -78,6 +78,17 @@ async def test_an_answer_is_the_upstreams_but_for_what_is_edited(valkey: Valkey,
         assert await run.leases() == 0
 
 
+async def test_two_requests_of_one_id_of_their_clients_are_two(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(answer) as server, running(one_model(server), valkey, tmp_path) as run:
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        theirs = {"x-request-id": "the-same"}
+        answers = [await run.client.post("/v1/chat/completions", json=body, headers=theirs) for _ in range(2)]
+        assert [each.status_code for each in answers] == [200, 200]
+        rows = await run.rows()
+        assert {row["request_id"] for row in rows} == {each.headers["x-request-id"] for each in answers}
+        assert len(rows) == 2
+
+
 async def test_a_stream_hides_the_usage_that_nobody_asked_for(valkey: Valkey, tmp_path: Path) -> None:
     async with HttpServer(stream) as server, running(one_model(server), valkey, tmp_path) as run:
         response = await run.chat(stream=True)

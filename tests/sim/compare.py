@@ -3,8 +3,8 @@
 from collections import Counter
 
 from gateway.admission.client import Admission
-from gateway.admission.connection import Connection
-from gateway.policy.admission import Acquire, Dimension, Precedence, Switch
+from gateway.admission.connection import AdmissionUnavailable, Connection, StoreError
+from gateway.policy.admission import Acquire, Dimension, Precedence, Row, Switch
 from gateway.policy.answers import Cause, Granted, Queued, Refused
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock
@@ -18,8 +18,11 @@ from tests.integration.admission.state import (
     stored,
     upstreams,
 )
-from tests.sim.program import Program, done, specified
+from tests.sim.program import Operation, Program, done, specified
 from tests.sim.supply import BREAKER, CHARGES
+
+MOVED = ("MOVED", "READONLY", "CLUSTERDOWN")
+"""Errors of a store that is not the one to ask any more."""
 
 FEWEST_ADMITTED = 0.15
 FEWEST_QUEUED = 0.05
@@ -68,7 +71,12 @@ class Tally:
 
 
 class Comparison:
-    """One seeded program on both; `tally` counts what it led to."""
+    """One seeded program on both; `tally` counts what it led to.
+
+    Where the store `moves`, it does so between two operations, and the next one may find the old place empty.
+    """
+
+    moves = False
 
     def __init__(self, seed: int, connection: Connection, admission: Admission, clock: Clock, tally: Tally) -> None:
         self.seed = seed
@@ -76,31 +84,47 @@ class Comparison:
         self.events: list[tuple[str, str]] = []
         self.reference = Buckets(lambda event: self.events.append((event.kind, event.id)), breaker=BREAKER)
         self._connection = connection
-        self._admission = admission
+        self.admission = admission
         self._clock = clock
         self._program = Program(seed, clock, self.reference)
+
+    async def run(self, operations: int) -> None:
+        """Do so many operations with both. Raises `MismatchError`."""
+        for _ in range(operations):
+            await self.step()
 
     async def step(self) -> None:
         """Do the next operation with both. Raises `MismatchError`."""
         operation = self._program.next()
         rows = self._program.rows_of(operation) if isinstance(operation, str) else ()
         wanted = specified(self.reference, operation, self._clock.now_ms)
-        got = await done(self._admission, operation, rows)
+        got = await self._done(operation, rows)
         self._program.heard(operation, wanted)
         self.tally.note(operation, wanted)
         self._same("verdict", got, wanted, operation)
         await self._compare_state(operation)
 
+    async def _done(self, operation: Operation, rows: tuple[Row, ...]) -> object:
+        """Have the scripts do an operation: again where the store had moved away, which proves that nothing was done."""
+        while True:
+            try:
+                return await done(self.admission, operation, rows)
+            except AdmissionUnavailable as lost:
+                if not self.moves or (isinstance(lost, StoreError) and not str(lost).startswith(MOVED)):
+                    raise
+            await self._connection.ready()
+
     async def compare_ledger(self) -> None:
         """See that the ledger heard the same. Raises `MismatchError`."""
-        self._same("ledger", await ledger(self._connection), self.events, None)
+        self._same("ledger", await ledger(self._connection, self.admission.prefix), self.events, None)
 
     async def _compare_state(self, operation: object) -> None:
-        found = await stored(self._connection, CHARGES, self._clock.now_ms)
-        self._same("state", found, expected(self.reference, CHARGES, self._clock.now_ms, found), operation)
-        self._same("queues", await queued(self._connection), expected_queues(self.reference), operation)
-        found_upstreams = await upstreams(self._connection, self._clock.now_ms)
-        self._same("upstreams", found_upstreams, expected_upstreams(self.reference, self._clock.now_ms), operation)
+        now_ms, prefix = self._clock.now_ms, self.admission.prefix
+        found = await stored(self._connection, CHARGES, now_ms, prefix)
+        self._same("state", found, expected(self.reference, CHARGES, now_ms, found), operation)
+        self._same("queues", await queued(self._connection, prefix), expected_queues(self.reference), operation)
+        found_upstreams = await upstreams(self._connection, now_ms, prefix)
+        self._same("upstreams", found_upstreams, expected_upstreams(self.reference, now_ms), operation)
         if not holds_are_conserved(self.reference):
             raise MismatchError(f"seed {self.seed}, operation {self.tally.operations}: holds without a holder after {operation}")
 

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from gateway.admission.client import Admission
 from gateway.policy.admission import Acquire, Ending, Estimate, Progress, Report, Row, Settle, Sign, Switch, Wait
 from gateway.policy.answers import Queued
-from gateway.policy.catalogue import Tier
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from tests.integration.admission.rows import TTL_MS, Clock
-from tests.sim.supply import CANDIDATES, KEYS
+from tests.sim.supply import CANDIDATES, Candidate
 
 
 class Confirm(str):
@@ -104,12 +103,9 @@ class Program:
 
     def rows(self) -> tuple[Row, ...]:
         """Return up to three candidates of one key; the last may be told that nothing comes after it."""
-        candidates = CANDIDATES[self.random.choice([*KEYS])]
+        candidates = CANDIDATES[self.random.choice([*CANDIDATES])]
         picked = self.random.choices(candidates, k=self.random.choice((0, 1, 1, 1, 2, 3)))
-        rows = [
-            Row(upstream, "m", Tier.DEFAULT, charged, self.figures(), pool, precedence)
-            for upstream, charged, pool, precedence in picked
-        ]
+        rows = [row_of(each, self.figures()) for each in picked]
         if rows and self.random.random() < 0.4:
             rows[-1] = replace(rows[-1], last=True)
         return tuple(rows)
@@ -153,6 +149,13 @@ class Program:
     def rows_of(self, waiter: str) -> tuple[Row, ...]:
         """Return what a waiter's turn is about."""
         return self.waited.get(waiter) or self.asked.get(waiter, ())
+
+
+def row_of(candidate: Candidate, figures: Estimate) -> Row:
+    """Return a candidate as it is asked for."""
+    return Row(
+        candidate.upstream, candidate.model, candidate.tier, candidate.charges, figures, candidate.model, candidate.precedence
+    )
 
 
 def specified(reference: Buckets, operation: Operation, now_ms: int) -> object:

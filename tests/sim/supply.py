@@ -1,60 +1,103 @@
 """What simulated requests ask for: keys, an organisation, two models and their deployments, all small enough to be full."""
 
-from gateway.policy.admission import Charge, Dimension, Precedence, Reach, Row, Upstream
-from gateway.policy.catalogue import Breaker, Limits
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from gateway.policy.admission import Charge, Precedence, Upstream
+from gateway.policy.catalogue import (
+    NO_LIMITS,
+    Breaker,
+    Deployment,
+    Guards,
+    Key,
+    Limits,
+    Model,
+    Org,
+    Provider,
+    Secret,
+    Tier,
+    TierTerms,
+)
+from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.claims import place_of
-from gateway.policy.limits import charges
+from gateway.policy.patience import PRECEDENCE
 
-KEYS = {
-    "k:ci": Limits(rpm=10, tpm=1_500, rpd=40, concurrency=9),
-    "k:batch": Limits(rpm=20, tpm_in=500, tpm_out=350, concurrency=8, strict=True),
-}
-ORG = Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5)
-FLEX = Limits(rpm=20, concurrency=3)
-MODELS = {"a": Limits(tpm=2_000, rpd=60), "b": Limits(rpm=12, tpm_out=400)}
-DEPLOYMENTS = {
-    "a/one": Limits(concurrency=4, rpm=8),
-    "a/two": Limits(concurrency=3),
-    "b/one": Limits(tpm_in=500, concurrency=4),
-    "b/two": Limits(concurrency=2**31 - 1),
-}
-"""The last one has no ceiling of its own: only congestion gives it one."""
+KEYS = (
+    Key(
+        id="ci",
+        name="ci",
+        org="acme",
+        plan="p",
+        limits=Limits(rpm=10, tpm=1_500, rpd=25, concurrency=9),
+        flex=Guards(rpm=20, concurrency=3),
+        over_limit=Guards(rpm=30, tpm=2_000, concurrency=5),
+    ),
+    Key(
+        id="batch",
+        name="batch",
+        org="acme",
+        plan="p",
+        limits=Limits(rpm=20, tpm_in=500, tpm_out=350, concurrency=8, strict=True),
+        per_model={"b": Limits(rpm=12)},
+    ),
+)
+ORG = Org(name="acme", limits=Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5), per_model={"a": Limits(rpm=30)})
 
-SHARES_PPM = {
-    Precedence.PRIORITY: 1_000_000,
-    Precedence.DEFAULT: 1_000_000,
-    Precedence.OVER_LIMIT: 850_000,
-    Precedence.FLEX: 700_000,
+TERMS: Mapping[Tier, TierTerms] = {
+    Tier.PRIORITY: TierTerms(queue_s=10.0),
+    Tier.DEFAULT: TierTerms(queue_s=30.0),
+    Tier.NO_LIMIT: TierTerms(queue_s=30.0),
+    Tier.OVER_LIMIT: TierTerms(headroom=0.85),
+    Tier.FLEX: TierTerms(headroom=0.7, queue_s=300.0),
 }
+
+
+def deployed(model: str, provider: str, slots: int | None, limits: Limits = NO_LIMITS) -> Deployment:
+    """Return a deployment; without slots it has no ceiling of its own, and only congestion gives it one."""
+    account = Provider(name=provider, dialect="openai", base_url="http://p", api_key=Secret(""))
+    return Deployment(id=f"{model}/{provider}", provider=account, upstream_model=model, max_concurrency=slots, limits=limits)
+
+
+MODELS = (
+    Model(
+        name="a", limits=Limits(tpm=2_000, rpd=44), deployments=(deployed("a", "one", 4, Limits(rpm=8)), deployed("a", "two", 3))
+    ),
+    Model(
+        name="b",
+        limits=Limits(rpm=12, tpm_out=400),
+        deployments=(deployed("b", "one", 4, Limits(tpm_in=500)), deployed("b", "two", None)),
+    ),
+)
 
 BREAKER = Breaker(failures=3, ratio_ppm=400_000, window_ms=4_000, open_ms=1_500, max_open_ms=6_000, cooldown_max_ms=2_000)
 """Quicker than anybody's, so that all of its states come up within seconds."""
 
-Candidate = tuple[Upstream, tuple[Charge, ...], str, Precedence]
-"""Upstream, charges, pool and precedence."""
+
+class Candidate(NamedTuple):
+    """What one key takes for one deployment at one tier."""
+
+    upstream: Upstream
+    charges: tuple[Charge, ...]
+    model: str
+    tier: Tier
+    precedence: Precedence
 
 
-def candidates_of(key: str) -> list[Candidate]:
-    """Return every candidate of a key: each deployment at two tiers that spend rates, and two that spend none."""
-    own = charges(key, KEYS[key], reach=Reach.REQUEST, tenant=True, ends_walk=key == "k:ci")
-    org = charges("o:acme", ORG, reach=Reach.REQUEST, tenant=True)
-    slots = tuple(charge for charge in own if charge.dimension is Dimension.CONCURRENCY)
-    guards = charges("kf:ci", FLEX, reach=Reach.REQUEST, tenant=True, ends_walk=True)
-    spends = dict.fromkeys((Precedence.DEFAULT, Precedence.PRIORITY), own + org)
-    spends |= dict.fromkeys((Precedence.FLEX, Precedence.OVER_LIMIT), slots + guards)
-    found = []
-    for deployment, limits in DEPLOYMENTS.items():
-        model, provider = deployment.split("/")
-        supply = charges(f"m:{model}", MODELS[model], reach=Reach.MODEL, tenant=False)
-        supply += charges(f"d:{deployment}", limits, reach=Reach.DEPLOYMENT, tenant=False)
-        slots_declared = 0 if deployment == "b/two" else limits.concurrency or 0
-        for precedence, taken in spends.items():
-            upstream = Upstream(deployment, provider, slots_declared, SHARES_PPM[precedence])
-            found.append((upstream, taken + supply, model, precedence))
-    return found
+def candidates_of(key: Key) -> tuple[Candidate, ...]:
+    """Return every candidate of a key, each charged as the gateway charges it."""
+    return tuple(
+        Candidate(
+            upstream_of(deployment, terms),
+            target_charges(Tenant(key, ORG), Target(model, deployment, tier), terms, walks_past_rates=key.id != "ci"),
+            model.name,
+            tier,
+            PRECEDENCE[tier],
+        )
+        for model in MODELS
+        for deployment in model.deployments
+        for tier, terms in TERMS.items()
+    )
 
 
-CANDIDATES = {key: candidates_of(key) for key in KEYS}
-CHARGES = {place_of(charge): charge for rows in CANDIDATES.values() for _, row, _, _ in rows for charge in row}
-
-__all__ = ["BREAKER", "CANDIDATES", "CHARGES", "Candidate", "Row"]
+CANDIDATES = {key.id: candidates_of(key) for key in KEYS}
+CHARGES = {place_of(charge): charge for found in CANDIDATES.values() for each in found for charge in each.charges}

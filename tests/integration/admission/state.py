@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gateway.admission.client import cell_prefix, ledger_key
+from gateway.admission.client import cell_prefix
 from gateway.admission.codec import PLACES
 from gateway.admission.connection import Argument, Connection, Reply, pack
 from gateway.policy.admission import Charge, Dimension
@@ -28,6 +28,8 @@ class State(NamedTuple):
     expired: set[str]
     reached: dict[str, int]
     """How many leases reach each scope."""
+    fading: set[str]
+    """Scopes that will expire although leases reach them: there must be none."""
 
 
 async def ask(connection: Connection, *command: Argument) -> Reply:
@@ -35,13 +37,14 @@ async def ask(connection: Connection, *command: Argument) -> Reply:
     return await connection.call(pack(command))
 
 
-async def stored(connection: Connection, charges: "Charges", now_ms: int) -> State:
+async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix: str = PREFIX) -> State:
     """Return the store's state."""
     scopes = sorted({scope for scope, _ in charges})
+    lives = await asyncio.gather(*(ask(connection, "PTTL", prefix + scope) for scope in scopes))
     done_keys, leases, *texts = await asyncio.gather(
-        ask(connection, "KEYS", PREFIX + "done:*"),
-        ask(connection, "ZRANGE", PREFIX + "leases", 0, -1, "WITHSCORES"),
-        *(ask(connection, "GET", PREFIX + scope) for scope in scopes),
+        ask(connection, "KEYS", prefix + "done:*"),
+        ask(connection, "ZRANGE", prefix + "leases", 0, -1, "WITHSCORES"),
+        *(ask(connection, "GET", prefix + scope) for scope in scopes),
     )
     done = dict(zip(done_keys, await ask(connection, "MGET", *done_keys) if done_keys else (), strict=True))
     buckets: dict[tuple[str, str], tuple[int, int]] = {}
@@ -53,10 +56,11 @@ async def stored(connection: Connection, charges: "Charges", now_ms: int) -> Sta
             for dimension, at in PLACES.items():
                 if (scope, dimension) in charges:
                     note(buckets, charges[scope, dimension], Bucket(*figures[at - 9 : at - 6]), now_ms)
-    settled = {name(key, "done:") for key, value in done.items() if value.startswith(b"settled")}
-    expired = {name(key, "done:") for key, value in done.items() if value.startswith(b"expired")}
+    settled = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"settled")}
+    expired = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"expired")}
     reached = {scope: leases for scope, leases in reached.items() if leases}
-    return State(buckets, {lease.decode(): int(expiry) for lease, expiry in pairs(leases)}, settled, expired, reached)
+    fading = {scope for scope, life_ms in zip(scopes, lives, strict=True) if life_ms >= 0 and scope in reached}
+    return State(buckets, {lease.decode(): int(expiry) for lease, expiry in pairs(leases)}, settled, expired, reached, fading)
 
 
 Charges = dict[tuple[str, Dimension], Charge]
@@ -84,12 +88,13 @@ def expected(reference: Buckets, charges: Charges, now_ms: int, found: State) ->
         settled | (found.settled & forgotten),
         (set(known) - settled) | (found.expired & forgotten),
         reached,
+        set(),
     )
 
 
-async def ledger(connection: Connection) -> list[tuple[str, str]]:
+async def ledger(connection: Connection, prefix: str = PREFIX) -> list[tuple[str, str]]:
     """Return kind and id of the ledger's events, oldest first."""
-    entries = [dict(pairs(flat)) for _, flat in await ask(connection, "XRANGE", ledger_key(), "-", "+")]
+    entries = [dict(pairs(flat)) for _, flat in await ask(connection, "XRANGE", f"{prefix}ledger", "-", "+")]
     return [(fields[b"kind"].decode(), fields[b"id"].decode()) for fields in entries]
 
 
@@ -103,8 +108,8 @@ def note(buckets: dict[tuple[str, str], tuple[int, int]], charge: Charge, bucket
         buckets[charge.scope, charge.dimension.value] = (bucket.debt, bucket.held)
 
 
-def name(key: bytes, kind: str) -> str:
-    return key.decode().removeprefix(PREFIX + kind)
+def name(prefix: str, key: bytes, kind: str) -> str:
+    return key.decode().removeprefix(prefix + kind)
 
 
 def holds_are_conserved(reference: Buckets) -> bool:
@@ -121,17 +126,17 @@ Lanes = dict[str, dict[str, tuple[int, list[str]]]]
 """By pool and precedence, then by org: its tag and its waiters in their order."""
 
 
-async def queued(connection: Connection) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
+async def queued(connection: Connection, prefix: str = PREFIX) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
     """Return who waits where, and each pool's own figures: how many by precedence, tags given, streak, every, turned."""
     figures: dict[str, tuple[int, ...]] = {}
-    for key in await ask(connection, "KEYS", PREFIX + "pool:*"):
+    for key in await ask(connection, "KEYS", prefix + "pool:*"):
         *found, _ = (int(each) for each in struct.unpack("<10d", await ask(connection, "GET", key)))
-        figures[name(key, "pool:")] = tuple(found)
+        figures[name(prefix, key, "pool:")] = tuple(found)
     lanes: Lanes = {}
-    for key in await ask(connection, "KEYS", PREFIX + "lane:*"):
-        precedence, _, pool = name(key, "lane:").partition(":")
+    for key in await ask(connection, "KEYS", prefix + "lane:*"):
+        precedence, _, pool = name(prefix, key, "lane:").partition(":")
         for org, tag in pairs(await ask(connection, "ZRANGE", key, 0, -1, "WITHSCORES")):
-            line = f"{PREFIX}line:{precedence}:{len(pool)}:{pool}:{org.decode()}"
+            line = f"{prefix}line:{precedence}:{len(pool)}:{pool}:{org.decode()}"
             waiters = await ask(connection, "ZRANGE", line, 0, -1)
             lanes.setdefault(f"{pool}:{precedence}", {})[org.decode()] = (int(tag), [each.decode() for each in waiters])
     return lanes, {pool: found for pool, found in figures.items() if any(found)}
@@ -154,15 +159,15 @@ Upstreams = tuple[dict[str, tuple[tuple[int, ...], str]], dict[str, int]]
 """By deployment: its condition's figures, and who probes; by credential: until when it is left alone."""
 
 
-async def upstreams(connection: Connection, now_ms: int) -> Upstreams:
+async def upstreams(connection: Connection, now_ms: int, prefix: str = PREFIX) -> Upstreams:
     """Return how upstreams are doing; what is over may be there or not, since keys expire by the server's own clock."""
     conditions: dict[str, tuple[tuple[int, ...], str]] = {}
-    for key in await ask(connection, "KEYS", PREFIX + "up:*"):
+    for key in await ask(connection, "KEYS", prefix + "up:*"):
         text = await ask(connection, "GET", key)
-        conditions[name(key, "up:")] = tuple(int(each) for each in struct.unpack("<12d", text[:96])), text[96:].decode()
+        conditions[name(prefix, key, "up:")] = tuple(int(each) for each in struct.unpack("<12d", text[:96])), text[96:].decode()
     cooled = {}
-    for key in await ask(connection, "KEYS", PREFIX + "cool:*"):
-        cooled[name(key, "cool:")] = int(await ask(connection, "GET", key) or 0)
+    for key in await ask(connection, "KEYS", prefix + "cool:*"):
+        cooled[name(prefix, key, "cool:")] = int(await ask(connection, "GET", key) or 0)
     return conditions, {credential: until_ms for credential, until_ms in cooled.items() if until_ms > now_ms}
 
 

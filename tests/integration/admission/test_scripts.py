@@ -41,7 +41,7 @@ async def test_every_key_lies_in_the_cells_slot(admission: Admission, connection
 
 
 async def test_two_cells_know_nothing_of_each_other(admission: Admission, connection: Connection, clock: Clock) -> None:
-    elsewhere = Admission(connection, cell="c1", clock=clock)
+    elsewhere = Admission(connection, prefix=cell_prefix("tg", "c1"), clock=clock)
     await admission.acquire(acquire("mine", row(LIMITS)))
     verdict = await elsewhere.acquire(acquire("mine", row(LIMITS)))
     assert isinstance(verdict, Granted)

@@ -1,0 +1,161 @@
+"""Faults that were made on purpose: each changes one place of the gateway, and the simulation has to find it.
+
+Those of the scripts are found by comparing them with the specification, those of the rules by the laws, those of the corridor by
+a test of its own. A place that is not there any more, or twice, is an error: a fault that is not made proves nothing.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from gateway.admission.scripts import read_part
+
+
+class Judge(Enum):
+    """Who has to find a fault."""
+
+    COMPARISON = "scripts against the specification"
+    LAWS = "laws of the specification"
+    TEST = "a test"
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """One fault: the name it goes by, the file it is in, what stands there and what is put there instead.
+
+    `test` names the test that has to fail, where that is the judge.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    judge: Judge = Judge.COMPARISON
+    test: str = ""
+
+    def make(self, text: str) -> str:
+        """Return the file's text with the fault in it. Raises ValueError where its place is not there once."""
+        if text.count(self.old) != 1:
+            raise ValueError(f"{self.name}: its place is {text.count(self.old)} times in {self.file}")
+        return text.replace(self.old, self.new)
+
+    @property
+    def part(self) -> str:
+        """Return the name of the script's part that it is in."""
+        return self.file.rpartition("/")[2].removesuffix(".lua")
+
+    def read(self) -> Callable[[str], str]:
+        """Return a reader of the scripts' parts that has the fault in them."""
+        faulty = self.make(read_part(self.part))
+        return lambda name: faulty if name == self.part else read_part(name)
+
+
+def script(name: str, part: str, old: str, new: str) -> Bug:
+    return Bug(name, f"gateway/admission/{part}.lua", old, new)
+
+
+BUGS = (
+    script(
+        "write on reject",
+        "serve",
+        "    for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end\n",
+        "    for i = 1, 4 do refusals[#refusals + 1] = refusal[i] end\n    hold(opened[1], asked.row[1][FIRST], 1)\n",
+    ),
+    script(
+        "streak never reset",
+        "queue",
+        "    pool.touched, pool.streak = pool.touched or pool.streak ~= 0, 0\n",
+        "    pool.touched = true\n",
+    ),
+    script("ceiling without max(1)", "upstreams", "return max(1, floor(", "return (floor("),
+    script("missing tombstone", "settle", "call('SET', KEYS[4], 'settled' .. opened, 'PX', keep_ms)\n", ""),
+    script(
+        "model hold not swapped on SWITCH",
+        "claims",
+        "if claim.scope then hold(",
+        "if claim.scope and claim.group[REACH] ~= 1 then hold(",
+    ),
+    script(
+        "hash expired under holds", "core", "if scope.touched and scope[LEASES] == 0 then call(", "if scope.touched then call("
+    ),
+    Bug(
+        "flex charged",
+        "gateway/policy/tiers.py",
+        "SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT, Tier.FLEX})",
+        "SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT})",
+        Judge.LAWS,
+    ),
+    Bug(
+        "over-limit charged",
+        "gateway/policy/tiers.py",
+        "SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT, Tier.FLEX})",
+        "SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.FLEX})",
+        Judge.LAWS,
+    ),
+    script(
+        "dispatch ignores cooldown",
+        "queue",
+        "    if not refusal_of(found[1], asked, opened, prior, {}) then",
+        "    conditions[asked.deployment], cooled[asked.credential] = false, false\n"
+        "    if not refusal_of(found[1], asked, opened, prior, {}) then",
+    ),
+    script(
+        "grant without deployment limits",
+        "queue",
+        "    if not refusal_of(found[1], asked, opened, prior, {}) then",
+        "    local refused, own = refusal_of(found[1], asked, opened, prior, {}), 0\n"
+        "    for g = 1, #asked.row - 1 do own = own + (asked.row[g].last - 2) / CHARGE end\n"
+        "    if not refused or refused[2] >= own then",
+    ),
+    script(
+        "tag at enqueue",
+        "queue",
+        "  if call('ZADD', lane_of(pool, precedence), 'NX', tag, org) == 1 then pool.last[precedence] = tag end\n",
+        "  call('ZADD', lane_of(pool, precedence), tag, org)\n  pool.last[precedence] = tag\n",
+    ),
+    script(
+        "settle twice",
+        "settle",
+        "  if done and sub(done, 1, 7) ~= 'expired' then return {now, tonumber(sub(done, 8))} end\n",
+        "  if done and sub(done, 1, 7) ~= 'expired' then done = false end\n",
+    ),
+    script(
+        "settle after expire",
+        "settle",
+        "for n = 1, #posted do late.taken[n] = 0 end",
+        "for n = 1, #posted do late.taken[n], late.posted[n] = 0, 0 end",
+    ),
+    script(
+        "progress counted twice",
+        "progress",
+        "    post_all(lease, used[REQUEST + 1] > 0, used)\n",
+        "    for n = 1, #lease.posted do lease.posted[n] = 0 end\n    post_all(lease, used[REQUEST + 1] > 0, used)\n",
+    ),
+    script(
+        "Retry-After one short",
+        "rows",
+        "return at - now + ceil(weighed / group[c + RATE]) end",
+        "return at - now + ceil(weighed / group[c + RATE]) - 1 end",
+    ),
+    script(
+        "RPM posted on capacity end",
+        "switch",
+        "if sign ~= CODE_BUSY and sign ~= CODE_RATE then post_all(old, true, nil) end",
+        "post_all(old, true, nil)",
+    ),
+    script(
+        "priority barging",
+        "serve",
+        "if not refusal and has_queue and seldom()",
+        "if not refusal and has_queue and asked.precedence ~= 0 and seldom()",
+    ),
+    script("probe held by a stream", "report", "    seldom().note(id, lease, decode(lease.seat), ARGV[i - 1])\n", ""),
+    Bug(
+        "lease id from the client",
+        "gateway/web/inference.py",
+        "                request_id=request_id,\n",
+        "                request_id=client_request_id(fields) or request_id,\n",
+        Judge.TEST,
+        "tests/integration/test_corridor.py::test_two_requests_of_one_id_of_their_clients_are_two",
+    ),
+)
