@@ -1,5 +1,6 @@
 """Specification and scripts, side by side: after each operation both have said the same and hold the same."""
 
+import asyncio
 from collections import Counter
 
 from gateway.admission.client import Admission
@@ -21,6 +22,7 @@ from tests.integration.admission.state import (
 from tests.sim.program import Operation, Program, done, specified
 from tests.sim.supply import BREAKER, CHARGES
 
+RECONNECTING_S = 0.01
 MOVED = ("MOVED", "READONLY", "CLUSTERDOWN")
 """Errors of a store that is not the one to ask any more."""
 
@@ -112,6 +114,7 @@ class Comparison:
             except AdmissionUnavailable as lost:
                 if not self.moves or (isinstance(lost, StoreError) and not str(lost).startswith(MOVED)):
                     raise
+            await asyncio.sleep(RECONNECTING_S)
             await self._connection.ready()
 
     async def compare_ledger(self) -> None:
