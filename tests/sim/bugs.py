@@ -96,8 +96,11 @@ BUGS = (
         "dispatch ignores cooldown",
         "queue",
         "    if not refusal_of(found[1], asked, opened, prior, {}) then",
-        "    conditions[asked.deployment], cooled[asked.credential] = false, false\n"
-        "    if not refusal_of(found[1], asked, opened, prior, {}) then",
+        "    local kept = room.bar\n"
+        "    room.bar = function() end\n"
+        "    local refused = refusal_of(found[1], asked, opened, prior, {})\n"
+        "    room.bar = kept\n"
+        "    if not refused then",
     ),
     script(
         "grant without deployment limits",
