@@ -195,7 +195,7 @@ class Acquire(msgspec.Struct, frozen=True, gc=False):
 
 
 class Switch(msgspec.Struct, frozen=True, gc=False):
-    """End a lease's attempt and, at the same instant, try `rows` for it.
+    """End a lease's attempt, or its wait, and at the same instant try `rows` for it.
 
     Without a row that fits it may wait like an `Acquire`, before its org's others.
     """

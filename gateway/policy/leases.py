@@ -63,21 +63,25 @@ class Buckets:
         return verdict
 
     def switch(self, request: Switch, now_ms: int) -> Verdict:
-        """End the lease's attempt and take the first row that fits, or wait; else keep what the whole request holds."""
+        """End the lease's attempt or its wait and take the first row that fits, or wait.
+
+        Where none fits, keep what the whole request holds; a lease that has only waited is over.
+        """
         self._reap(now_ms)
         lease = self.leases.get(request.id)
-        if lease is None or lease.waits:
+        if lease is None:
             return Spent(now_ms)
-        left, lease.pool = lease.pool, ""
-        lease.ttl_ms, lease.expires_ms = request.ttl_ms, now_ms + request.ttl_ms
-        if not request.ending.sign.is_capacity:
+        if not lease.waits and not request.ending.sign.is_capacity:
             self._holds.post_requests(lease, now_ms)
+        self._leave(lease)
+        left, lease.pool, lease.turn = lease.pool, "", None
+        lease.ttl_ms, lease.expires_ms = request.ttl_ms, now_ms + request.ttl_ms
         self._room.end_attempt(lease, request.ending, now_ms)
         verdict = self._serve(lease, request, now_ms)
-        if isinstance(verdict, Refused):
-            self._holds.keep(
-                lease, {place for place, claim in lease.claims.items() if claim.charge.reach is Reach.REQUEST}, now_ms
-            )
+        if isinstance(verdict, Granted) and not lease.opened:
+            self._open(lease, verdict)
+        elif isinstance(verdict, Refused):
+            self._stay(lease, now_ms)
         self._dispatch(left, now_ms)
         return verdict
 
@@ -208,6 +212,15 @@ class Buckets:
         if not lease.opened:
             lease.opened = True
             self._note(Event("open", lease.id))
+
+    def _stay(self, lease: Lease, now_ms: int) -> None:
+        """Leave a lease without a row what its whole request holds, if it ever had one."""
+        if lease.opened:
+            whole = {place for place, claim in lease.claims.items() if claim.charge.reach is Reach.REQUEST}
+            self._holds.keep(lease, whole, now_ms)
+        else:
+            del self.leases[lease.id]
+            self._withdraw(lease, now_ms, row=False)
 
     def _leave(self, lease: Lease) -> None:
         """Take a lease out of its queue, where it is in one."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gateway.admission.client import Admission
 from gateway.policy.admission import Acquire, Ending, Estimate, Progress, Report, Row, Settle, Sign, Switch, Wait
-from gateway.policy.answers import Queued
+from gateway.policy.answers import Granted, Queued
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from tests.integration.admission.rows import TTL_MS, Clock
@@ -34,7 +34,7 @@ WEIGHTS = {
     "acquire": 46,
     "again": 4,
     "settle": 24,
-    "switch": 12,
+    "switch": 16,
     "progress": 8,
     "report": 4,
     "expire": 2,
@@ -53,6 +53,8 @@ class Program:
         self.asked: dict[str, tuple[Row, ...]] = {}
         self.waited: dict[str, tuple[Row, ...]] = {}
         """The rows that each waiter waits for."""
+        self.decided: dict[str, tuple[Row, ...]] = {}
+        """The rows that each lease's grant is about."""
 
     def next(self) -> Operation:
         """Let some time pass and return what happens then."""
@@ -77,7 +79,7 @@ class Program:
                 capacity, certain = self.random.random() < 0.2, self.random.random() < 0.8
                 return Settle(self.some_id(), capacity, self.figures(), b"closed", certain, self.ending())
             case "switch":
-                return Switch(self.some_id(), self.ending(), self.rows(), TTL_MS, self.wait())
+                return Switch(self.switching(), self.ending(), self.rows(), TTL_MS, self.wait())
             case "report":
                 return [self.report() for _ in range(self.random.randint(1, 3))]
             case _:
@@ -89,11 +91,16 @@ class Program:
         """Return a request, or one that was made before, in the same words."""
         lease_id = f"lease-{len(self.asked)}"
         known = self.some_id()
-        # After a wait in mid-walk the answer is about that walk's rows, and nobody asks in the words of before.
-        if again and self.waited.get(known) in (None, self.asked.get(known)):
+        # After a wait the answer may be about later rows, and nobody asks in the words of before.
+        if again and self.decided.get(known) in (None, self.asked.get(known)):
             lease_id = known
         rows = self.asked.setdefault(lease_id, self.rows())
         return Acquire(lease_id, rows, TTL_MS, b"opened", self.wait())
+
+    def switching(self) -> str:
+        """Return the lease that takes other rows: now and then one that waits."""
+        waiting = [lease.id for lease in self.reference.leases.values() if lease.waits]
+        return self.random.choice(waiting) if waiting and self.random.random() < 0.25 else self.some_id()
 
     def figures(self, request: int = 1) -> Estimate:
         """Return what a request costs: mostly little, sometimes more than a whole bucket."""
@@ -143,12 +150,21 @@ class Program:
 
     def heard(self, operation: Operation, verdict: object) -> None:
         """Take note of what the specification said."""
-        if isinstance(operation, Acquire | Switch) and isinstance(verdict, Queued) and verdict.refusals:
+        if isinstance(operation, Confirm) and isinstance(verdict, Granted) and operation in self.waited:
+            self.decided[operation] = self.waited.pop(operation)
+        if not isinstance(operation, Acquire | Switch):
+            return
+        if isinstance(operation, Switch):
+            self.waited.pop(operation.id, None)
+        lease = self.reference.leases.get(operation.id)
+        if isinstance(verdict, Queued) and verdict.refusals:
             self.waited[operation.id] = operation.rows
+        elif lease is not None and lease.decision is verdict:
+            self.decided[operation.id] = operation.rows
 
     def rows_of(self, waiter: str) -> tuple[Row, ...]:
-        """Return what a waiter's turn is about."""
-        return self.waited.get(waiter) or self.asked.get(waiter, ())
+        """Return what a waiter's turn, or the grant that a lease has, is about."""
+        return self.waited.get(waiter) or self.decided.get(waiter, ())
 
 
 def row_of(candidate: Candidate, figures: Estimate) -> Row:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.policy.admission import Acquire, Ending, Precedence, Row, Settle, Sign, Switch, Upstream, Wait
+from gateway.policy.admission import Acquire, Dimension, Ending, Precedence, Row, Settle, Sign, Switch, Upstream, Wait
 from gateway.policy.answers import Granted, Queued, Refused, Spent, Turn, Verdict
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import Event, ceiling_of
@@ -37,8 +37,8 @@ class World:
     def ask(self, name: str, *rows: Row, wait: Wait | None = WAIT) -> Verdict:
         return self.buckets.acquire(Acquire(name, rows, TTL_MS, b"", wait), self.now_ms)
 
-    def switch(self, name: str, *rows: Row, wait: Wait | None = WAIT) -> Verdict:
-        return self.buckets.switch(Switch(name, Ending(Sign.BUSY), rows, TTL_MS, wait), self.now_ms)
+    def switch(self, name: str, *rows: Row, wait: Wait | None = WAIT, sign: Sign = Sign.BUSY) -> Verdict:
+        return self.buckets.switch(Switch(name, Ending(sign), rows, TTL_MS, wait), self.now_ms)
 
     def end(self, name: str, *, certain: bool = True) -> bool:
         return self.buckets.settle(Settle(name, False, figures(), b"", certain), self.now_ms).opened
@@ -159,6 +159,56 @@ def test_an_attempt_that_was_refused_upstream_waits_before_its_orgs_others() -> 
     assert world.woken == ["other", "run0"]
     assert isinstance(world.confirm("run0"), Granted)
     assert [event.kind for event in world.events if event.id == "run0"] == ["open"]
+
+
+def test_who_has_waited_long_enough_takes_other_rows_and_its_place_is_free() -> None:
+    world, elsewhere = World(), row(slots=1, name="b")
+    full(world)
+    world.ask("mine", row())
+    world.ask("next", row())
+    assert isinstance(world.switch("mine", elsewhere), Granted)
+    assert world.held(elsewhere) == 1
+    world.end("run0")
+    assert world.woken == ["next"]
+    world.end("mine")
+    assert [event.kind for event in world.events if event.id == "mine"] == ["open", "close"]
+
+
+def test_who_has_waited_and_finds_no_other_row_leaves_nothing_behind() -> None:
+    world = World()
+    full(world)
+    world.ask("mine", row())
+    own = world.buckets.buckets["k:ci", OWN[-1].dimension]
+    assert isinstance(world.switch("mine", row(), wait=None), Refused)
+    assert own.held == 2
+    assert isinstance(world.ask("mine", row()), Spent)
+    assert not [event for event in world.events if event.id == "mine"]
+
+
+def test_who_has_waited_may_wait_for_another_model() -> None:
+    world, elsewhere = World(), row(slots=1, name="b")
+    full(world)
+    world.ask("busy", elsewhere)
+    world.ask("mine", row())
+    assert isinstance(world.switch("mine", elsewhere), Queued)
+    world.end("run0")
+    assert world.woken == []
+    world.end("busy")
+    assert world.woken == ["mine"]
+    assert isinstance(world.confirm("mine"), Granted)
+
+
+def test_a_turn_that_came_too_late_goes_on_when_its_waiter_takes_other_rows() -> None:
+    world, elsewhere = World(), row(slots=1, name="b")
+    full(world)
+    world.ask("mine", row())
+    world.ask("next", row())
+    world.end("run0")
+    requests = world.buckets.buckets["k:ci", Dimension.RPM]
+    posted = requests.debt
+    assert isinstance(world.switch("mine", elsewhere, sign=Sign.NOTHING), Granted)
+    assert world.woken == ["mine", "next"]
+    assert requests.debt == posted, "nothing was sent"
 
 
 def test_flex_waits_for_room_below_its_ceiling_and_behind_everybody() -> None:
