@@ -6,20 +6,22 @@ to candidate in one step, so that a request never holds two and never none.
 
 from asyncio import CancelledError
 
+from msgspec.structs import replace
+
 from gateway.errors import GatewayError, LimiterUnavailable
 from gateway.exchange import Exchange, Hold
 from gateway.faults import EndClass, Failed, Fault
 from gateway.job import Job, Store
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire, Report, Row, Switch, Wait
-from gateway.policy.answers import Granted, Queued, Refusal, Refused, Verdict
-from gateway.policy.patience import wait_of
+from gateway.policy.admission import NO_ENDING, Acquire, Report, Row, Switch, Wait
+from gateway.policy.answers import Granted, Queued, Refusal, Refused, Spent, Verdict
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, remaining
 from gateway.providers.protocol import Edits
 from gateway.upstream.attempt import Committed, Dispatch, Flowing, attempt
+from gateway.waiting import Waiting
 from gateway.watch import Cut
 from gateway.wire.request import InferenceRequest
 
@@ -33,10 +35,16 @@ class Walk:
     def __init__(self, store: Store, job: Job) -> None:
         self._store = store
         self._job = job
+        self._waiting = Waiting(store, job)
         self._ends: list[End] = []
         self._failed: Failed | None = None
         self._hints_ms: list[int] = []
+        self._refusals: list[Refusal] = []
+        """Of all offers; `row` is a place in the plan."""
+        self._ahead: tuple[int, ...] = ()
+        """What is left of the plan."""
         self._offered: tuple[int, ...] = ()
+        """The part of it that the store was asked about last."""
         self._place = 0
         """Where in the plan the candidate stands that was granted."""
         self._watched = False
@@ -75,24 +83,43 @@ class Walk:
             self._store.reports.tell(Report(reservation.record.request_id, reservation.hand_over_ending()))
 
     async def _acquire(self) -> Verdict:
+        """Ask for a first candidate: of the model asked for alone where that is to be waited for, then of all that follow it."""
+        plan = self._job.plan
+        self._ahead = self._offered = remaining(plan, ())
+        own = self._waiting.next(plan.own_patience)
+        if own is None:
+            return await self._ask(self._wait())
+        self._offered = tuple(place for place in self._ahead if plan.candidates[place].stage == 0)
+        verdict = await self._ask(own)
+        if isinstance(verdict, Granted | Spent) or verdicts.ends_walk(verdict.refusals):
+            return verdict
+        for refusal in verdict.refusals:
+            self._note_refusal(refusal)
+        self._ahead = self._offered = remaining(plan, self._ends)
+        if not self._offered or self._waiting.time_is_up:
+            raise self._refused()
+        return await self._ask(self._wait())
+
+    async def _ask(self, wait: Wait | None) -> Verdict:
+        """Return what the store says of the offer, once the wait that it may bring is over."""
         job = self._job
-        reservation = job.reservation
-        self._offered = remaining(job.plan, ())
-        reservation.hold = Hold.UNCERTAIN
-        wait = self._wait()
-        verdict = await self._store.admission.acquire(
-            Acquire(reservation.record.request_id, self._rows(), job.snapshot.lease_ttl_ms, job.opened, wait)
-        )
+        reservation, ttl_ms = job.reservation, job.snapshot.lease_ttl_ms
+        request_id = reservation.record.request_id
+        if reservation.hold is not Hold.NONE:
+            verdict = await self._store.admission.switch(Switch(request_id, NO_ENDING, self._rows(), ttl_ms, wait))
+        else:
+            reservation.hold = Hold.UNCERTAIN
+            verdict = await self._store.admission.acquire(Acquire(request_id, self._rows(), ttl_ms, job.opened, wait))
         reservation.record.admitted_unix_ms = verdict.now_ms
         if wait is not None and isinstance(verdict, Queued):
             reservation.hold = Hold.WAITING
             verdict = await self._turn(verdict, wait)
         if isinstance(verdict, Granted):
             reservation.hold = Hold.GRANTED
-        elif not (isinstance(verdict, Refused) and verdict.local):
+            if not verdict.local:
+                self._store.leases.add(request_id, reservation.so_far)
+        elif not isinstance(verdict, Queued) and not (isinstance(verdict, Refused) and verdict.local):
             reservation.hold = Hold.NONE
-        if isinstance(verdict, Granted) and not verdict.local:
-            self._store.leases.add(reservation.record.request_id, reservation.so_far)
         return verdict
 
     async def _switch(self, candidate: Candidate, failed: Failed) -> Verdict:
@@ -104,7 +131,8 @@ class Walk:
             self._hints_ms.append(failed.retry_after_ms)
         self._ends.append(End(self._place, end_class(failed), failed.sent))
         reservation.end_attempt(failed, job.dice)
-        self._offered = remaining(job.plan, self._ends, waits=self._patience() is not None)
+        waits = self._waiting.next(job.plan.patience) is not None
+        self._ahead = self._offered = remaining(job.plan, self._ends, waits=waits)
         if not self._offered or not self._may_repeat(failed):
             raise verdicts.exhausted(failed, candidate.target.tier, self._hints_ms)
         wait = self._wait()
@@ -127,53 +155,29 @@ class Walk:
         # Every model but the last is asked as if the client could not wait.
         if not self._offered or plan.candidates[self._offered[-1]].stage != plan.candidates[-1].stage:
             return None
-        return self._patience()
-
-    def _patience(self) -> Wait | None:
-        """Return how the request may wait for its last model, with what its earlier waits have left of its time."""
-        job, turns = self._job, self._store.turns
-        if turns.full:
-            return None
-        record, patience = job.reservation.record, job.plan.patience
-        rest_s = min(job.due.commit_s - job.now_s(), patience.longest_s - record.queued_ms / 1000)
-        return wait_of(patience, record.org or "", turns.worker, rest_s)
+        return self._waiting.next(plan.patience)
 
     async def _turn(self, queued: Queued, wait: Wait) -> Verdict:
-        """Return what the store says when the turn has come. Raises the refusal when it has not come in time."""
-        job, record = self._job, self._job.reservation.record
-        began_s = job.now_s()
-        record.rate_headers = verdicts.rate_headers(queued.levels)
-        job.watch.arm((Cut.QUEUE, began_s + wait.patience_ms / 1000))
-        last = job.plan.candidates[-1].stage
-        # Of its last model's rows the first is what it waits for; one over the limit, which never waits, may come after it.
-        target = next(each.target for each in job.plan.candidates if each.stage == last)
-        passed_by = [each for each in queued.refusals if job.plan.candidates[self._offered[each.row]].stage != last]
-        try:
-            verdict: Verdict = queued
-            while isinstance(verdict, Queued):
-                await self._store.turns.come(record.request_id, (target.model.name, target.tier))
-                verdict = await self._store.admission.confirm(record.request_id, self._rows())
-        except CancelledError:
-            if job.watch.cut is not Cut.QUEUE:
-                raise
-            job.watch.resume()
-            for refusal in queued.refusals:
-                self._note_refusal(refusal)
-            raise self._refused(queued.refusals) from None
-        finally:
-            record.queued_ms += round((job.now_s() - began_s) * 1000)
-        record.admitted_unix_ms = verdict.now_ms
-        job.watch.arm((Cut.DEADLINE, job.due.commit_s))
-        for refusal in passed_by:
-            self._note_refusal(refusal)
-        return verdict
+        """Return the turn for the offer's last model, with the refusals that it passed by; `queued` where it does not come."""
+        candidates = self._job.plan.candidates
+        last = candidates[self._offered[-1]].stage
+        # Faults lead on at once, and so does an open breaker: nobody waits for a model's recovery that has others behind it.
+        if self._offered != self._ahead and all(refusal_class(each) != EndClass.CAPACITY for each in queued.refusals):
+            return queued
+        # Of its model's rows the first is what it waits for; one over the limit, which never waits, may come after it.
+        target = next(each.target for each in candidates if each.stage == last)
+        verdict = await self._waiting.turn(queued, wait, target, self._rows())
+        if not isinstance(verdict, Granted):
+            return verdict
+        passed_by = (each for each in queued.refusals if candidates[self._offered[each.row]].stage != last)
+        return replace(verdict, refusals=tuple(passed_by))
 
     def _rows(self) -> tuple[Row, ...]:
-        return offer(self._job.plan, self._offered)
+        return offer(self._job.plan, self._ahead)[: len(self._offered)]
 
     def _granted(self, verdict: Verdict) -> Candidate:
         """Return the candidate that was granted. Raises what the refusals amount to when none was."""
-        if not isinstance(verdict, Granted | Refused):
+        if isinstance(verdict, Spent):
             # The store has lost the lease, or has given it up as lapsed: it cannot say any more what is free.
             raise LimiterUnavailable("The gateway lost track of this request's limits", retry_after_ms=LOST_WAIT_MS)
         record = self._job.reservation.record
@@ -184,19 +188,20 @@ class Walk:
             self._place = self._offered[verdict.row]
             self._watched = verdict.watched
             return self._job.plan.candidates[self._place]
-        raise self._refused(verdict.refusals)
+        raise self._refused()
 
-    def _refused(self, refusals: tuple[Refusal, ...]) -> GatewayError:
+    def _refused(self) -> GatewayError:
         """Return the error of a walk without room: the last contacted provider's word, unless the caller's own limit ended it."""
-        last = refusals[-1]
-        if self._failed is None or (last.charge.tenant and last.charge.ends_walk):
-            return verdicts.refused(self._rows(), refusals)
-        return verdicts.exhausted(self._failed, self._rows()[last.row].tier, self._hints_ms)
+        rows = [candidate.row for candidate in self._job.plan.candidates]
+        if self._failed is None or verdicts.ends_walk(self._refusals):
+            return verdicts.refused(rows, self._refusals)
+        return verdicts.exhausted(self._failed, rows[self._refusals[-1].row].tier, self._hints_ms)
 
     def _note_refusal(self, refusal: Refusal) -> None:
         place = self._offered[refusal.row]
         came_back = any(end.candidate == place for end in self._ends)
         self._ends.append(End(place, refusal_class(refusal), sent=False))
+        self._refusals.append(replace(refusal, row=place))
         if refusal.wait_ms is not None and not refusal.charge.tenant:
             self._hints_ms.append(refusal.wait_ms)
         candidates = self._job.plan.candidates
@@ -244,7 +249,7 @@ class Walk:
         job, target = self._job, candidate.target
         provider = target.deployment.provider
         dialect = job.snapshot.dialects[provider.name]
-        last = self._place == self._offered[-1]
+        last = self._place == self._ahead[-1]
         record = job.reservation.record
         adjusted = adjust(job.request, target.model, record.org or "")
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)

@@ -32,8 +32,8 @@ FIGURES = frozenset({2, 3, 4, 5})
 """The columns that are set to the right."""
 
 LEGEND = (
-    "If full: 'next' tries the next target, and waits for the last model's; '429' ends the walk; 'never' is a bucket that is "
-    "smaller than the request."
+    "If full: 'next' waits where its model is waited for, then tries the next target; '429' ends the walk; 'never' is a bucket "
+    "that is smaller than the request."
 )
 
 
@@ -108,8 +108,8 @@ def _heard(found: Explanation) -> Iterator[str]:
 
 
 def _planned(found: Explanation) -> Iterator[str]:
-    if found.waiting is not None:
-        yield from _waiting(found.waiting)
+    for waiting in found.waiting:
+        yield from _waiting(waiting)
     if found.chain is not None:
         yield from _chain(found.chain)
     for place, hold in enumerate(dict.fromkeys(target.hold for target in found.targets)):

@@ -31,6 +31,7 @@ from gateway.policy.explanation import (
 from gateway.policy.explanation import Refused as Refusal
 from gateway.policy.keys import check_key, for_project
 from gateway.policy.leases import Buckets
+from gateway.policy.patience import Patience
 from gateway.policy.routing import Candidate, Plan, Planner, can_serve, may_use, remaining
 from gateway.policy.tiers import Wish, wish
 from gateway.wire.envelope import detail
@@ -87,7 +88,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, dropped_by: DroppedBy)
         plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0))
         targets = tuple(_targets(case, plan, dropped_by))
         found = replace(
-            found, chain=_chain(case, plan), waiting=_waiting(case, plan), targets=targets, estimated_cost=_dearest(targets)
+            found, chain=_chain(case, plan), waiting=tuple(_waits(case, plan)), targets=targets, estimated_cost=_dearest(targets)
         )
         _check_room(plan)
     except GatewayError as error:
@@ -174,19 +175,25 @@ def _why_no_fallback(case: Case, model: Model) -> str:
     return f"fallback.max_models is {case.catalogue.fallback.max_models}"
 
 
-def _waiting(case: Case, plan: Plan) -> Waiting:
+def _waits(case: Case, plan: Plan) -> Iterator[Waiting]:
+    if plan.own_patience.longest_s > 0:
+        yield _waiting(case, plan.candidates[0], plan.own_patience)
     last = plan.candidates[-1]
     first = next(candidate for candidate in plan.candidates if candidate.stage == last.stage)
-    waits = plan.patience.longest_s > 0
+    yield _waiting(case, first, plan.patience)
+
+
+def _waiting(case: Case, candidate: Candidate, patience: Patience) -> Waiting:
+    waits = patience.longest_s > 0
     return Waiting(
-        model=first.target.model.name,
-        tier=first.target.tier,
-        tier_class=wording.CLASSES[first.row.precedence],
-        class_rule=wording.TURNS[first.row.precedence],
-        patience_s=plan.patience.longest_s if waits else 0.0,
-        max_waiters=plan.patience.max_waiters if waits else 0,
-        max_waiters_of_org=plan.patience.max_of_org if waits else 0,
-        rule=wording.wait(first.row, waits=waits, fail_fast=case.request.fail_fast),
+        model=candidate.target.model.name,
+        tier=candidate.target.tier,
+        tier_class=wording.CLASSES[candidate.row.precedence],
+        class_rule=wording.TURNS[candidate.row.precedence],
+        patience_s=patience.longest_s,
+        max_waiters=patience.max_waiters if waits else 0,
+        max_waiters_of_org=patience.max_of_org if waits else 0,
+        rule=wording.wait(candidate.row, waits=waits, fail_fast=case.request.fail_fast),
     )
 
 

@@ -46,7 +46,7 @@ class TierChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the request may wait for its last model, and behind how many; 0 is not at all."""
+    """How long the request may wait for a model, and behind how many; 0 is not at all."""
 
     model: str
     tier: Tier
@@ -164,6 +164,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     refused: Refused | None = None
     tier: TierChoice | None = None
     chain: Chain | None = None
-    waiting: Waiting | None = None
+    waiting: tuple[Waiting, ...] = ()
+    """For the model asked for where the configuration's fallbacks come after it, then for the last one."""
     targets: tuple[TargetStep, ...] = ()
     estimated_cost: Cost | None = None

@@ -6,14 +6,13 @@ of a class in `fallback.on` lead. Pure.
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from math import log
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.errors import InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import EndClass, Failed, Fault
-from gateway.policy.admission import Charge, Row, Upstream
+from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
@@ -22,22 +21,8 @@ from gateway.policy.estimates import estimate, smallest_bucket_tokens
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Wish, echoes, multiplier, served
+from gateway.policy.ways import Way, weighted_order
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
-
-
-class Way(msgspec.Struct, frozen=True, gc=False):
-    """What stays the same for every request of one key to one target: what it takes from which limits, and what answers cost.
-
-    `smallest_bucket_tokens` is the tightest bucket of output.
-    """
-
-    target: Target
-    upstream: Upstream
-    charges: tuple[Charge, ...]
-    smallest_bucket_tokens: int | None
-    tariff: Tariff = Tariff()
-    pool: str = ""
-    patience: Patience = NO_PATIENCE
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +47,8 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     max_attempts: int
     patience: Patience = NO_PATIENCE
     """How the request may wait for its last model."""
+    own_patience: Patience = NO_PATIENCE
+    """How it may wait for the model that it names before the configuration's fallbacks are asked, where there are any."""
 
 
 class End(msgspec.Struct, frozen=True, gc=False):
@@ -71,8 +58,6 @@ class End(msgspec.Struct, frozen=True, gc=False):
     end_class: str
     sent: bool
 
-
-EVERY_BIT = 2**64 - 1
 
 RATE_LIMIT = "rate_limit"
 """The class of a refusal by a limit of the caller's own; leads on only where the operator says so."""
@@ -102,7 +87,7 @@ class Planner:
         """
         check_key_bounds(key, request)
         candidates: list[Candidate] = []
-        patience = NO_PATIENCE
+        patiences: list[Patience] = []
         for stage, (shown, model) in enumerate(self._chain(key, request)):
             try:
                 check_model(model, request)
@@ -111,7 +96,7 @@ class Planner:
                 if stage == 0 or request.models is not None:
                     raise
                 continue
-            patience = NO_PATIENCE if request.fail_fast else tiers[0][0].patience
+            patiences.append(NO_PATIENCE if request.fail_fast else tiers[0][0].patience)
             for ways in tiers:
                 estimated, smallest = None, None
                 for way in weighted_order(ways, dice):
@@ -122,7 +107,8 @@ class Planner:
                     row = Row(way.upstream, model.name, tier, way.charges, estimated, way.pool, PRECEDENCE[tier])
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
-        return Plan(tuple(candidates), fallback.on, fallback.max_attempts, patience)
+        own = patiences[0] if request.models is None and len(patiences) > 1 else NO_PATIENCE
+        return Plan(tuple(candidates), fallback.on, fallback.max_attempts, patiences[-1], own)
 
     def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
@@ -189,33 +175,6 @@ def can_serve(deployment: Deployment, key: Key, endpoint: Endpoint) -> bool:
     """Return whether the deployment serves this endpoint natively and the key may be sent there."""
     provider = deployment.provider
     return endpoint in provider.endpoints and any(p == "*" or fnmatchcase(provider.name, p) for p in key.providers)
-
-
-def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
-    """Return the ways in the order to try: by the deployments' `order`, inside one by weighted chance.
-
-    Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis); of
-    two, one u tells which is first.
-    """
-    if len(ways) == 1:
-        return ways
-    if len(ways) == 2:
-        one, other = ways[0].target.deployment, ways[1].target.deployment
-        if one.order == other.order:
-            return ways if _chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
-    drawn: list[tuple[int, float, int]] = []
-    for place, way in enumerate(ways):
-        deployment = way.target.deployment
-        drawn.append((deployment.order, -log(_chance(dice, place)) / deployment.weight, place))
-    drawn.sort()
-    return [ways[place] for _, _, place in drawn]
-
-
-def _chance(dice: int, place: int) -> float:
-    """Return a number in (0, 1] from the dice, another one for each place: the end of splitmix64, which spreads every bit."""
-    mixed = (dice + place * 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & EVERY_BIT
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & EVERY_BIT
-    return ((mixed ^ mixed >> 31) + 1) / 2**64
 
 
 def end_class(failed: Failed) -> str:

@@ -44,7 +44,7 @@ def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
     service over the limit that found no room does not change the cause.
     """
     last = refusals[-1]
-    if last.charge.tenant and last.charge.ends_walk:
+    if ends_walk(refusals):
         return rate_limited(rows[last.row], last)
     within = [refusal for refusal in refusals if rows[refusal.row].tier is not Tier.OVER_LIMIT] or list(refusals)
     own = [refusal for refusal in within if refusal.charge.tenant]
@@ -53,6 +53,11 @@ def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
         return rate_limited(rows[soonest.row], soonest)
     waits = [refusal.wait_ms for refusal in refusals if refusal.wait_ms is not None and not refusal.charge.tenant]
     return busy(rows[last.row].tier, min(waits, default=BUSY_WAIT_MS))
+
+
+def ends_walk(refusals: Sequence[Refusal]) -> bool:
+    """Return whether a limit of the caller's own was the last word: nothing comes after it."""
+    return refusals[-1].charge.tenant and refusals[-1].charge.ends_walk
 
 
 def busy(tier: Tier, wait_ms: int | None) -> GatewayError:

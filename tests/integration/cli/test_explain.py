@@ -77,8 +77,8 @@ def test_people_read_the_decisions_first_and_the_targets_below(tmp_path: Path) -
         "   key         tpm           4000   4000      4000    103  429      limits of key or plan\n"
         "   deployment  concurrency      4      4         -      1  next     slots x headroom 1\n"
         "\n"
-        "If full: 'next' tries the next target, and waits for the last model's; '429' ends the walk; 'never'\n"
-        "is a bucket that is smaller than the request.\n"
+        "If full: 'next' waits where its model is waited for, then tries the next target; '429' ends the\n"
+        "walk; 'never' is a bucket that is smaller than the request.\n"
     )
 
 

@@ -52,5 +52,5 @@ def chain(**sections: Any) -> dict[str, Any]:
         "T": pair("T"),
         **sections.pop("models", {}),
     }
-    found = config({"p": "{upstream}", "q": "{upstream}", "nobody": closed_url()}, models, breaker=FORGIVING, **sections)
+    found = config({"p": "{upstream}", "q": "{upstream}", "nobody": closed_url()}, models, **{"breaker": FORGIVING, **sections})
     return {**found, "keys": [*found["keys"], once("once"), once("overflow")]}

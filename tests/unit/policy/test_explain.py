@@ -133,10 +133,15 @@ BUSY = model("A", deployment("A", P1, max_concurrency=10), queue=Queue(max_waite
 
 
 def test_a_wait_is_for_the_last_model_and_bounded() -> None:
-    waiting = told(queueing(catalogue(BUSY)), key(), service_tier="fast").waiting
-    assert waiting is not None
+    [waiting] = told(queueing(catalogue(BUSY)), key(), service_tier="fast").waiting
     assert (waiting.model, waiting.tier_class, waiting.patience_s) == ("A", "priority", 30.0)
     assert (waiting.max_waiters, waiting.max_waiters_of_org) == (8, 4)
+
+
+def test_the_model_asked_for_is_waited_for_before_the_servers_own_list() -> None:
+    of = queueing(catalogue(replace(BUSY, fallbacks=("B",)), model("B", deployment("B", P1))))
+    assert [each.model for each in told(of, key()).waiting] == ["A", "B"]
+    assert [each.model for each in told(of, key(), models=["A", "B"]).waiting] == ["B"]
 
 
 @pytest.mark.parametrize(
@@ -147,8 +152,7 @@ def test_a_wait_is_for_the_last_model_and_bounded() -> None:
     ],
 )
 def test_a_request_that_never_waits_says_why(of: Catalogue, members: dict[str, Any], rule: str) -> None:
-    waiting = told(of, key(), **members).waiting
-    assert waiting is not None
+    [waiting] = told(of, key(), **members).waiting
     assert (waiting.patience_s, waiting.max_waiters, waiting.rule) == (0, 0, rule)
 
 

@@ -1,16 +1,15 @@
-from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Upstream
-from gateway.policy.catalogue import Capabilities, Catalogue, Deployment, Guards, Model, Tier
-from gateway.policy.charging import Target
-from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, Way, end_class, remaining, weighted_order
+from gateway.policy.catalogue import Capabilities, Catalogue, Guards, Model, Queue, Tier, TierTerms
+from gateway.policy.patience import NO_PATIENCE
+from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, remaining
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import catalogue, deployment, key, model, provider, request
@@ -138,29 +137,22 @@ def test_a_provider_that_the_key_may_not_use_is_left_out() -> None:
     assert order(plan(request("A"), providers=("p2",))) == [("A/p2", "default")]
 
 
-def ways(*deployments: Deployment) -> list[Way]:
-    return [Way(Target(model("m", each), each, Tier.DEFAULT), Upstream(each.id), (), None) for each in deployments]
-
-
-@given(st.integers(0, 2**62 - 1))
-def test_the_order_is_the_operators_then_chance(dice: int) -> None:
-    given_ways = ways(*(deployment("m", provider(f"p{n}"), order=n % 2) for n in range(4)))
-    ordered = [way.target.deployment for way in weighted_order(given_ways, dice)]
-    assert sorted(d.id for d in ordered) == sorted(way.target.deployment.id for way in given_ways)
-    assert [d.order for d in ordered] == [0, 0, 1, 1]
-
-
-def test_chance_follows_the_weights() -> None:
-    given_ways = ways(deployment("m", P1, weight=3), deployment("m", P2))
-    chances = (weighted_order(given_ways, dice * 0x9E3779B97F4A7C15 & (2**62 - 1))[0] for dice in range(4000))
-    firsts = Counter(way.target.deployment.id for way in chances)
-    assert 2850 < firsts["m/p1"] < 3150
-
-
 def test_a_way_is_found_once_and_walked_by_many() -> None:
     planner = Planner(catalogue(A, B))
     first, second = (planner.plan(key(), request("A"), DEFAULT, dice=n).candidates[0].row for n in (1, 2))
     assert first.charges is second.charges
+
+
+def test_the_model_asked_for_is_waited_for_before_the_servers_own_list_and_not_before_the_clients() -> None:
+    waits = {Tier.DEFAULT: TierTerms(queue_s=30.0)}
+    chained = model("A", deployment("A", P1, max_concurrency=2), fallbacks=("B",), queue=Queue(max_waiters=7))
+    of = replace(catalogue(chained, B), tiers=waits)
+    followed = plan(request("A"), of=of)
+    assert (followed.own_patience.longest_s, followed.own_patience.max_waiters) == (30.0, 7)
+    assert followed.patience.max_waiters == 32
+    for literal in (request("A", "B"), request(models=("A",)), request("B"), request("A", fail_fast=True)):
+        assert plan(literal, of=of).own_patience == NO_PATIENCE
+    assert plan(request("A"), of=of, models=("A",)).own_patience == NO_PATIENCE, "the key may not use what would follow"
 
 
 CAPACITY, UNAVAILABLE, CLIENT = "capacity", "unavailable", "client"

@@ -1,0 +1,55 @@
+"""The ways of a key's requests to the targets of one model, and the order in which equal ones are tried. Pure."""
+
+from collections.abc import Sequence
+from math import log
+
+import msgspec
+
+from gateway.policy.admission import Charge, Upstream
+from gateway.policy.charging import Target
+from gateway.policy.patience import NO_PATIENCE, Patience
+from gateway.policy.pricing import Tariff
+
+EVERY_BIT = 2**64 - 1
+
+
+class Way(msgspec.Struct, frozen=True, gc=False):
+    """What stays the same for every request of one key to one target: what it takes from which limits, and what answers cost.
+
+    `smallest_bucket_tokens` is the tightest bucket of output.
+    """
+
+    target: Target
+    upstream: Upstream
+    charges: tuple[Charge, ...]
+    smallest_bucket_tokens: int | None
+    tariff: Tariff = Tariff()
+    pool: str = ""
+    patience: Patience = NO_PATIENCE
+
+
+def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
+    """Return the ways in the order to try: by the deployments' `order`, inside one by weighted chance.
+
+    Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis); of
+    two, one u tells which is first.
+    """
+    if len(ways) == 1:
+        return ways
+    if len(ways) == 2:
+        one, other = ways[0].target.deployment, ways[1].target.deployment
+        if one.order == other.order:
+            return ways if _chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
+    drawn: list[tuple[int, float, int]] = []
+    for place, way in enumerate(ways):
+        deployment = way.target.deployment
+        drawn.append((deployment.order, -log(_chance(dice, place)) / deployment.weight, place))
+    drawn.sort()
+    return [ways[place] for _, _, place in drawn]
+
+
+def _chance(dice: int, place: int) -> float:
+    """Return a number in (0, 1] from the dice, another one for each place: the end of splitmix64, which spreads every bit."""
+    mixed = (dice + place * 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & EVERY_BIT
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & EVERY_BIT
+    return ((mixed ^ mixed >> 31) + 1) / 2**64
