@@ -45,6 +45,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     check: Callable[[], None]
     """Raises the `GatewayError` of a head that is no clean request."""
     body: Callable[[], Awaitable[bytes]]
+    keep_alive: Callable[[float], None]
+    """Has the client told after each silence of so many seconds, from now on, that there is more to come."""
     watch: Watch
     record: Record
     dice: int
@@ -123,6 +125,8 @@ class Corridor:
             dice=visit.dice,
             now_s=self._books.now_s,
         )
+        if request.stream and key.keepalive_s is not None:
+            visit.keep_alive(key.keepalive_s)
         return await Walk(self._store, job).run()
 
 

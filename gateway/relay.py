@@ -43,7 +43,7 @@ class Downstream(Protocol):
     """The client's side of a request, as the web room gives it. Each call returns when the client has room for more."""
 
     async def start(self, headers: Headers) -> None:
-        """Send the head of a 200."""
+        """Send the head of a 200, unless one has gone out before."""
         ...
 
     async def write(self, piece: bytes) -> None:

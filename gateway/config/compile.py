@@ -162,6 +162,7 @@ def _key(config: Config, key: Key) -> catalogue.Key:
         providers=plan.providers,
         max_n=plan.max_n,
         max_prompts=plan.max_prompts,
+        keepalive_s=None if plan.keepalive == "off" else plan.keepalive,
         expires_at_s=key.expires_s,
         ips=key.ips,
     )

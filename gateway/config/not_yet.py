@@ -67,7 +67,6 @@ NOT_YET = (
     Feature("dynamic limits", ("plans.*.limits.dynamic", "keys.*.limits.dynamic")),
     Feature("budgets", ("plans.*.budget", "keys.*.budget", "orgs.*.budget", "orgs.*.projects.*.budget")),
     Feature("limits of a project", ("orgs.*.projects.*.limits",)),
-    Feature("keep-alive comments", ("plans.*.keepalive", "keys.*.keepalive"), _only("off")),
     Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
     Feature("dialects by route prefix", ("dialects",), _off),
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),

@@ -205,6 +205,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     providers: tuple[str, ...] = ("*",)
     max_n: int | None = None
     max_prompts: int = 32
+    keepalive_s: float | None = None
+    """After how long a silence a stream has a comment; None is never."""
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
 

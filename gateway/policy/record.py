@@ -70,6 +70,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     attempts: list[Attempt] = []
     outcome: Outcome = Outcome.REJECTED
     status: int = 0
+    early_head: bool = False
+    """The head of a 200 went out with a comment, before there was an answer; `status` is that of the end all the same."""
     error_code: str | None = None
     usage: Usage = Usage()
     estimated: bool = False

@@ -30,6 +30,11 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
     return found + record.rate_headers
 
 
+def early(record: Record) -> Headers:
+    """Return those that are certain before there is an answer: no attempt is the last one yet."""
+    return [(b"x-request-id", record.request_id.encode()), *record.rate_headers]
+
+
 @lru_cache(maxsize=4096)
 def latin1(text: str) -> bytes:
     """Return text as a header carries it; what does not fit, control characters included, becomes a question mark."""

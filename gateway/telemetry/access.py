@@ -36,6 +36,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     tier_served: str | None
     attempts: list[Attempt]
     status: int
+    early_head: bool
     outcome: str
     error_code: str | None
     stream: bool
@@ -75,6 +76,7 @@ def line_of(record: Record) -> Line:
         record.tier_served,
         record.attempts,
         record.status,
+        record.early_head,
         record.outcome,
         record.error_code,
         record.stream,

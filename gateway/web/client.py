@@ -14,6 +14,7 @@ from gateway.errors import GatewayError, Overloaded, RequestTooLarge, status_of
 from gateway.policy.trail import Headers
 from gateway.tasks import Owned
 from gateway.watch import Cut, Watch
+from gateway.web.keepalive import COMMENT, KeepAlive
 from gateway.wire import envelope
 from gateway.wire.compression import gunzip
 
@@ -112,6 +113,7 @@ class Client:
         self._buffered = buffered
         self._held_bytes = 0
         self._departure: asyncio.Task[None] | None = None
+        self._keepalive: KeepAlive | None = None
         self.started = False
         self._finished = False
 
@@ -135,22 +137,43 @@ class Client:
         self._hold(len(found))
         return found
 
+    def keep_alive(self, every_s: float, head: Callable[[], Headers], watchers: Owned) -> None:
+        """Send a comment after each silence of `every_s` from now on, the first behind `head` where none has gone out by then."""
+
+        async def comment() -> None:
+            if not self.started:
+                await self._answer.start(200, head())
+                self.started = True
+            await self._answer.write(COMMENT)
+
+        self._keepalive = KeepAlive(every_s, comment, watchers)
+        self._keepalive.begin()
+
     async def start(self, headers: Headers) -> None:
-        """Send the head of a 200."""
+        """Send the head of a 200, unless a comment took one along."""
+        if self.started:
+            return
+        self._hush()
         await self._answer.start(200, headers)
         self.started = True
+        if self._keepalive is not None:
+            self._keepalive.begin()
 
     async def write(self, piece: bytes) -> None:
-        """Send a piece of the body."""
+        """Send a piece of the body: whole events, where it is a stream."""
         await self._answer.write(piece)
+        if self._keepalive is not None:
+            self._keepalive.note()
 
     async def finish(self, piece: bytes) -> None:
         """Send the last piece and end the body; until there is room for it, the client may still leave."""
+        self._hush()
         await self._answer.finish(piece)
         self._finished = True
 
     async def refuse(self, error: GatewayError, trail: Headers) -> None:
         """Answer with an error, or end a body that has begun with one."""
+        self._hush()
         if self.started:
             await self.finish(envelope.event(error))
             return
@@ -167,6 +190,8 @@ class Client:
 
     def close(self) -> None:
         """Stop watching and give back what the body took."""
+        self._hush()
+        self._keepalive = None
         self._buffered.held_bytes -= self._held_bytes
         self._held_bytes = 0
         departure, self._departure = self._departure, None
@@ -191,6 +216,11 @@ class Client:
     def _hold(self, length: int) -> None:
         self._held_bytes += length
         self._buffered.take(length)
+
+    def _hush(self) -> None:
+        """Say no more comments: no two heads, and nothing behind the end, may wait for room."""
+        if self._keepalive is not None:
+            self._keepalive.end()
 
     async def _departed(self) -> None:
         """Cut the request short from inside: the cancellation is delivered at the wait."""

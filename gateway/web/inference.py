@@ -20,8 +20,8 @@ from gateway.errors import (
 )
 from gateway.pipeline import Corridor, Visit
 from gateway.policy.record import Record
-from gateway.policy.trail import Headers, trail
-from gateway.relay import Relay
+from gateway.policy.trail import Headers, early, trail
+from gateway.relay import STREAM_HEADERS, Relay
 from gateway.tasks import Owned
 from gateway.watch import Sweep
 from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Io, Message, Receive, Send, check_size
@@ -88,6 +88,13 @@ class Inference:
         fields = dict(headers)
         watch = floor.sweep.open()
         client = Client(Io(scope, receive, send), watch, floor.buffered)
+        record = Record(
+            request_id=request_id,
+            route=self._route,
+            started_s=floor.clocks.now_s(),
+            started_unix_ms=floor.clocks.unix_ms(),
+            client_request_id=client_request_id(fields),
+        )
         visit = Visit(
             endpoint=self._endpoint,
             headers=headers,
@@ -96,14 +103,9 @@ class Inference:
             address=scope["client"][0] if scope["client"] else None,
             check=lambda: check_head(scope["method"], headers, fields, floor),
             body=lambda: read_body(client, fields, floor),
+            keep_alive=lambda every_s: client.keep_alive(every_s, lambda: early_head(record), floor.watchers),
             watch=watch,
-            record=Record(
-                request_id=request_id,
-                route=self._route,
-                started_s=floor.clocks.now_s(),
-                started_unix_ms=floor.clocks.unix_ms(),
-                client_request_id=client_request_id(fields),
-            ),
+            record=record,
             dice=dice,
         )
         try:
@@ -134,6 +136,12 @@ async def read_body(client: Client, fields: Fields, floor: Floor) -> bytes:
     body = await client.body(floor.caps.body_bytes, floor.watchers)
     packed = b"content-encoding" in fields and coding(fields[b"content-encoding"]) == GZIP
     return client.unpack(body, floor.caps.body_bytes) if packed else body
+
+
+def early_head(record: Record) -> Headers:
+    """Return the head of a stream that begins with a comment, and write down that it does."""
+    record.early_head = True
+    return [*STREAM_HEADERS, *early(record)]
 
 
 def client_request_id(fields: Fields) -> str | None:

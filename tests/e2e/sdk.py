@@ -18,11 +18,12 @@ HELLO: Any = [{"role": "user", "content": "Hello there"}]
 class Application:
     """The scenarios: every public method is one."""
 
-    def __init__(self, base_url: str, secret: str, single: str) -> None:
+    def __init__(self, base_url: str, secret: str, single: str, patient: str) -> None:
         self._client = OpenAI(base_url=base_url, api_key=secret, max_retries=0, timeout=20)
         self._base_url, self._secret = base_url, secret
         self._wrong = OpenAI(base_url=base_url, api_key="sk-wrong-0123456789", max_retries=0)
         self._single = OpenAI(base_url=base_url, api_key=single, max_retries=0)
+        self._patient = OpenAI(base_url=base_url, api_key=patient, max_retries=0, timeout=20)
         self._retrying = OpenAI(base_url=base_url, api_key=single, max_retries=2)
 
     def chat(self) -> Any:
@@ -124,6 +125,16 @@ class Application:
             except APIError as error:
                 return {**failure(error), "seen": seen}
         return {"seen": seen}
+
+    def commented_stream(self) -> Any:
+        stream = self._patient.chat.completions.create(model="demo-late", messages=HELLO, stream=True)
+        return {"head": dict(stream.response.headers), "chunks": [chunk.model_dump() for chunk in stream]}
+
+    def commented_failure(self) -> Any:
+        stream = self._patient.chat.completions.create(
+            model="demo-silent", messages=HELLO, stream=True, extra_headers={"x-request-timeout": "0.5"}
+        )
+        return [chunk.model_dump() for chunk in stream]
 
     def _async_client(self) -> Any:
         return AsyncOpenAI(base_url=self._base_url, api_key=self._secret, max_retries=0, timeout=20)

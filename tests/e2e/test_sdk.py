@@ -24,7 +24,11 @@ PYTHON = Path(__file__).parents[2] / ".venv-openai" / "bin" / "python"
 SINGLE = "sk-test-secret-of-single"
 """A key that may ask once."""
 
-MODELS = ("demo-brief", "demo-busy", "demo-500", "demo-silent", "demo-flaky")
+PATIENT = "sk-test-secret-of-patient"
+"""A key whose streams have comments."""
+
+MODELS = ("demo-brief", "demo-busy", "demo-500", "demo-silent", "demo-flaky", "demo-late")
+LATE = "demo-slow?first_ms=400&words=3&word_ms=0"
 TEXT = "demo-brief at p:"
 
 Seen = dict[str, Any]
@@ -33,7 +37,7 @@ Seen = dict[str, Any]
 async def application(base_url: str) -> Seen:
     """Run the application to its end; return what it saw, by scenario."""
     assert PYTHON.exists(), "make test makes .venv-openai first"
-    told = msgspec.json.encode({"base_url": base_url, "secret": SECRET, "single": SINGLE})
+    told = msgspec.json.encode({"base_url": base_url, "secret": SECRET, "single": SINGLE, "patient": PATIENT})
     running = await asyncio.create_subprocess_exec(PYTHON, Path(__file__).with_name("sdk.py"), told, stdout=PIPE, stderr=PIPE)
     out, err = await running.communicate()
     assert running.returncode == 0, err.decode()
@@ -47,10 +51,12 @@ async def seen(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Seen]:
     models = {
         name: {"deployments": [{"provider": "p", "model": name}], "price": {"input": 1.0, "output": 2.0}} for name in MODELS
     }
+    models["demo-late"]["deployments"] = [{"provider": "p", "model": LATE}]
     async with serving(Provider("p", key="sk-up-p")) as url:
         whole = settings({"p": url.removesuffix("/v1")}, models, directory)
         single = {"name": "single", "org": "acme", "secret": SINGLE, "limits": {"rpm": 1, "tpm": 2_000}}
-        served = Served("sdk", {**whole, "keys": [*whole["keys"], single]}, directory)
+        patient = {"name": "patient", "org": "acme", "secret": PATIENT, "keepalive": "100ms"}
+        served = Served("sdk", {**whole, "keys": [*whole["keys"], single, patient]}, directory)
         await served.start()
         try:
             yield await application(f"{served.url}/v1")
@@ -156,3 +162,15 @@ async def test_a_stream_that_breaks_raises_after_what_came(scenario: str, seen: 
     error = seen[scenario]
     assert error["seen"] == "demo-flaky at p: every request"
     assert (error["raised"], error["code"], error["type"]) == ("APIError", "stream_interrupted", "upstream_error")
+
+
+async def test_a_stream_is_read_through_its_comments(seen: Seen) -> None:
+    found = seen["commented_stream"]
+    assert "x-gateway-model" not in found["head"], "it began with a comment"
+    assert text_of(found["chunks"]).startswith("demo-slow")
+    assert {chunk["model"] for chunk in found["chunks"]} == {"demo-late"}
+
+
+async def test_a_failure_after_comments_raises(seen: Seen) -> None:
+    error = seen["commented_failure"]
+    assert (error["raised"], error["code"], error["type"]) == ("APIError", "upstream_timeout", "server_error")

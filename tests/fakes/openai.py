@@ -100,7 +100,7 @@ class Models:
         body = msgspec.json.decode(call.request.body)
         name = body["model"].removeprefix("up-")
         if body.get("user") == "holder":
-            await self._released.wait()
+            await self.released()
             await answers()(call)
             return
         self.asked.append(name)
@@ -114,6 +114,10 @@ class Models:
         self.acts.clear()
         self.asked.clear()
         self._released.clear()
+
+    async def released(self) -> None:
+        """Wait until all may go on."""
+        await self._released.wait()
 
     def release(self) -> None:
         """Let all that is held go on."""

@@ -14,33 +14,16 @@ from gateway.faults import Failed
 from gateway.providers.openai import OpenAI
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.protocol import Answer, Edits, Step
-from gateway.telemetry.access import AccessLog, as_json
 from gateway.watch import Cut
 from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import JSON, SSE, Models, answers, completion, event
 from tests.fakes.wire import post
+from tests.integration.access import Access
 from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
 
 SAID = event({"content": "Hello"})
 FINISHED = (SAID, event({}, "stop"))
-
-
-class Access:
-    """The access lines of a running gateway from now on."""
-
-    def __init__(self, run: Running) -> None:
-        self._written: list[bytes] = []
-        self._run = run
-        run.gateway._observer._access = AccessLog(self._written.append, asyncio.get_running_loop().call_soon, as_json)
-
-    async def only(self) -> dict[str, Any]:
-        """Return the one line of the one request."""
-        await self._run.settled()
-        await asyncio.sleep(0)
-        [line] = b"".join(self._written).splitlines()
-        found: dict[str, Any] = msgspec.json.decode(line)
-        return found
 
 
 def one_model(server: HttpServer, **timeouts: str) -> dict[str, Any]:

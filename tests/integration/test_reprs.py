@@ -31,6 +31,7 @@ def visit() -> Visit:
         address=None,
         check=lambda: None,
         body=body,
+        keep_alive=lambda _: None,
         watch=Sweep(lambda: 0.0).open(),
         record=Record(request_id="r1", route="/", started_s=0.0, started_unix_ms=0),
         dice=0,

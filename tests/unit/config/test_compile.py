@@ -104,6 +104,11 @@ orgs:
 """
 
 
+@pytest.mark.parametrize(("own", "seconds"), [("", 10.0), (", keepalive: 500ms", 0.5), (", keepalive: off", None)])
+def test_comments_are_the_plans_word_or_the_keys(own: str, seconds: float | None) -> None:
+    assert key("plans: {pro: {keepalive: 10s}}", f", plan: pro{own}").keepalive_s == seconds
+
+
 def test_a_key_has_its_plan_or_its_orgs() -> None:
     for found in (key(PLAN, ", plan: pro"), key(PLAN, ", org: acme")):
         assert found.plan == "pro"

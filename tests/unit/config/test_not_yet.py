@@ -24,8 +24,6 @@ ASKED_FOR = {
     "orgs.*.budget": "orgs: {o: {budget: {usd: 5}}}",
     "orgs.*.projects.*.budget": "orgs: {o: {projects: {p: {budget: {usd: 5}}}}}",
     "orgs.*.projects.*.limits": "orgs: {o: {projects: {p: {limits: {rpm: 5}}}}}",
-    "plans.*.keepalive": "plans: {p: {keepalive: 10s}}",
-    "keys.*.keepalive": "keys: [{name: k, secret: 0123456789abcdef, keepalive: 10s}]",
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
     "dialects": "dialects: {/nebius/v1: nebius}",
@@ -102,7 +100,7 @@ ops: {tokens: []}
 redis: {url: embedded, cells: 1, on_failure: {rates: local, budgets: closed, queue: refuse}}
 database: {url: "sqlite:///x.db", pool: 10}
 tiers: {default: {price: 1, queue: 0s}}
-plans: {p: {keepalive: "off", user_hash: false, budget: null, limits: {dynamic: null}}}
+plans: {p: {user_hash: false, budget: null, limits: {dynamic: null}}}
 dialects: {}
 ledger: {durability: standard, batch: 500}
 telemetry: {otlp_endpoint: "", log_bodies: false, exemplars: false, org_labels: 0, propagate: []}
