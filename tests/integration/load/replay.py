@@ -33,8 +33,7 @@ class Replay:
             case "acquire":
                 self._acquire(run)
             case "switch":
-                switch = Switch(run.lease_id, ending_of(run.arguments[2]), self._rows(run), int(run.arguments[1]), run.wait())
-                self.buckets.switch(switch, run.looked_ms)
+                self._switch(run)
             case "settle":
                 self._settle(run)
             case "progress":
@@ -66,6 +65,17 @@ class Replay:
         if isinstance(verdict, Granted):
             self.granted.add(lease_id)
         self.refused.update(refusal.charge.dimension for refusal in verdict.refusals)
+
+    def _switch(self, run: Run) -> None:
+        lease_id = run.lease_id
+        switch = Switch(lease_id, ending_of(run.arguments[2]), self._rows(run), int(run.arguments[1]), run.wait())
+        verdict = self.buckets.switch(switch, run.looked_ms)
+        if lease_id not in self.granted:  # it has waited so far, and this is its verdict
+            assert isinstance(verdict, Granted | Refused | Queued)
+            self.admitted_ms[lease_id] = run.looked_ms
+            self.refused.update(refusal.charge.dimension for refusal in verdict.refusals)
+            if isinstance(verdict, Granted):
+                self.granted.add(lease_id)
 
     def _confirm(self, run: Run) -> None:
         lease_id = run.lease_id
