@@ -29,7 +29,9 @@ async def walk(valkey: Valkey, tmp_path: Path) -> AsyncIterator[Scene]:
     }
     tiers = {"priority": {"queue": "0s"}, "default": {"queue": "5s"}, "flex": {"queue": f"{int(1000 * PATIENCE_S)}ms"}}
     tiers |= {"over-limit": {"queue": "0s"}, "no-limit": {"queue": "0s"}}
-    async with scene(Models(), chain(models=models, tiers=tiers, breaker=BREAKER), valkey, tmp_path) as found:
+    settings = chain(models=models, tiers=tiers, breaker=BREAKER)
+    settings["providers"]["p"]["quirks"] = {"fail_fast": True}
+    async with scene(Models(), settings, valkey, tmp_path) as found:
         yield found
 
 
@@ -50,6 +52,12 @@ async def test_the_model_asked_for_serves_when_its_turn_comes_in_time(walk: Scen
     response = await waiting
     assert (response.json()["model"], response.headers["x-gateway-attempts"]) == ("A", "A;200")
     assert walk.models.asked == ["A"]
+
+
+async def test_a_provider_that_can_fail_fast_is_asked_to_while_fallbacks_remain(walk: Scene) -> None:
+    for name, told in (("A", True), ("B", False)):
+        assert (await walk.ask(model=name, service_tier="default")).json()["model"] == name
+        assert (b'"fail_fast":true' in walk.server.requests[-1].body) is told
 
 
 async def test_after_a_wait_in_vain_the_fallback_serves_and_the_row_tells_both(walk: Scene) -> None:
