@@ -30,7 +30,7 @@ class Waiting:
     def next(self, patience: Patience) -> Wait | None:
         """Return how the request may wait with this patience, of which its earlier waits are taken; None where it may not."""
         job, turns = self._job, self._store.turns
-        if turns.full:
+        if not patience.longest_s or turns.full:
             return None
         record = job.reservation.record
         rest_s = min(job.due.commit_s - job.now_s(), patience.longest_s - record.queued_ms / 1000)
