@@ -13,9 +13,10 @@ from gateway.admission import codec
 from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.admission.scripts import Script
-from gateway.policy.admission import Acquire, Progress, Report, Row, Settle, Switch
+from gateway.policy.admission import Acquire, Order, Progress, Report, Row, Settle, Switch, Upstream
 from gateway.policy.answers import Posted, Turn, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.standing import Standing, standing
 
 __all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "turn_channel"]
 
@@ -79,6 +80,7 @@ class Admission:
         self.gateways = 1
         """How many workers there were at the last tick, this one included."""
         self._acquire, self._switch, self._confirm = map(Script, ("acquire", "switch", "confirm"))
+        self._order = Script("order")
         self._settle, self._tick, self._progress, self._report = map(Script, ("settle", "tick", "progress", "report"))
 
     @property
@@ -131,6 +133,22 @@ class Admission:
         keys = (*self._always, *(f"{self._prefix}lease:{report.id}" for report in reports))
         arguments = [self._endings.encode(report.ending) for report in reports]
         await self._run(self._report, keys, arguments)
+
+    async def order(self, order: Order) -> None:
+        """Do as the operator says."""
+        names = (name for upstream in order.upstreams for name in (upstream.deployment, upstream.credential))
+        await self._run(self._order, self._always, (order.word, *names))
+
+    async def standings(self, upstreams: Sequence[Upstream]) -> tuple[Standing, ...]:
+        """Return how these deployments are doing."""
+        keys = [f"{self._prefix}up:{upstream.deployment}" for upstream in upstreams]
+        keys += [f"{self._prefix}cool:{upstream.credential}" for upstream in upstreams]
+        commands: tuple[tuple[Argument, ...], ...] = (("TIME",), ("MGET", *keys))
+        (seconds, _), found = await asyncio.gather(*(self._connection.call(pack(command)) for command in commands))
+        places = zip(upstreams, found[: len(upstreams)], found[len(upstreams) :], strict=True)
+        return tuple(
+            standing(upstream, codec.condition(text), int(cooled or 0), 1000 * int(seconds)) for upstream, text, cooled in places
+        )
 
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
         return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")

@@ -1,6 +1,6 @@
 """Admission values as the scripts' arguments, and their replies as verdicts. Times are Unix milliseconds of the store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import Struct, pack
 
 import msgspec
@@ -9,6 +9,7 @@ from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, 
 from gateway.policy.answers import Cause, Granted, Level, Queued, Refusal, Refused, Spent, Verdict
 from gateway.policy.catalogue import Breaker
 from gateway.policy.limits import LAYOUT
+from gateway.policy.upstreams import Condition
 
 MOST_UNITS = 2**31 - 1
 """The most that one figure may say: times a minute's milliseconds it is still exact in the scripts' arithmetic."""
@@ -22,6 +23,9 @@ PLACES: Mapping[Dimension, int] = {dimension: 9 + 3 * at for at, (dimension, *_)
 """Where in a scope each bucket stands, counted as Lua does; core.lua tells what else is there."""
 
 encode = msgspec.msgpack.Encoder().encode
+CONDITION = Struct("<12d")
+"""The figures of a condition, in the order of upstreams.lua; behind them stands who probes."""
+
 pack_estimate = Struct("<5d").pack
 
 
@@ -137,6 +141,18 @@ def doubles(figures: Sequence[int]) -> bytes:
 def encode_wait(wait: Wait | None) -> bytes:
     """Return how a request may wait as one argument."""
     return b"" if wait is None else encode((wait.org, wait.worker, wait.patience_ms, wait.max_waiters, wait.max_of_org))
+
+
+def condition(packed: bytes | None) -> Condition:
+    """Return how a deployment is doing, as upstreams.lua keeps it; nothing is kept of one that is well."""
+    if packed is None:
+        return Condition()
+    *figures, disabled = map(int, CONDITION.unpack_from(packed))
+    return _condition(*figures, packed[CONDITION.size :].decode(), disabled=bool(disabled))
+
+
+_condition: Callable[..., Condition] = Condition
+"""By the order of the fields, which no type says."""
 
 
 def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:

@@ -24,6 +24,7 @@ PARTS: Mapping[str, tuple[str, str, str]] = {
     "settle": ("core ends", "rows claims upstreams queue", ""),
     "progress": ("core ends", "rows claims upstreams queue", ""),
     "report": ("core", "ends rows claims upstreams queue", ""),
+    "order": ("core rows upstreams", "", ""),
     "tick": ("core", "ends rows claims upstreams queue", ""),
 }
 """By script: the parts that it always needs, those that it needs seldom, and those that may ask for both."""

@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
+from gateway.cli.table import aligned
 from gateway.config import ConfigErrors, load
 from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.reports import DIMENSIONS, Question, Reports, Row, parse_by, parse_since
@@ -147,8 +148,7 @@ def as_table(rows: Sequence[Row]) -> str:
         return "no usage\n"
     names = [name for name in IN_TABLES if name in rows[0]] if "request_id" in rows[0] else list(rows[0])
     lines = [names, *([cell(row[name]) for name in names] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
-    return "".join("  ".join(map(str.ljust, line, widths)).rstrip() + "\n" for line in lines)
+    return aligned(lines) + "\n"
 
 
 def cell(value: object) -> str:

@@ -29,6 +29,9 @@ MAX_SOCKET_PATH_BYTES = 100
 """The kernel's `sun_path` holds 108 bytes on Linux, 104 on macOS."""
 MAX_MEMORY_MIB = 256
 
+LOCK = "valkey.lock"
+"""Held by the server; it says where the server listens."""
+
 
 def server_options(state_dir: Path, socket_path: Path) -> list[str]:
     """Return the server's command line: a private socket, every write on disk within a second, and nothing ever evicted."""
@@ -44,6 +47,17 @@ def server_options(state_dir: Path, socket_path: Path) -> list[str]:
         "maxmemory-policy": "noeviction",
     }
     return [word for name, value in options.items() for word in (f"--{name}", value)]
+
+
+def url_of_running(state_dir: Path) -> str:
+    """Return where the server of the gateway on this state directory listens, or of the last one there.
+
+    Raises Unavailable where none ever ran.
+    """
+    try:
+        return f"unix://{(state_dir / LOCK).read_text()}"
+    except FileNotFoundError:
+        raise Unavailable(f"no gateway runs on state_dir '{state_dir}'") from None
 
 
 class Valkey:
@@ -98,7 +112,7 @@ class Valkey:
             self._gateway_lock = None
 
     async def _spawn(self) -> Process:
-        lock_path = self._state_dir / "valkey.lock"
+        lock_path = self._state_dir / LOCK
         lock = await Lock.wait(lock_path, STOP_S)
         if lock is None:
             raise Unavailable(f"a process of the last Valkey server still holds {lock_path}")
@@ -116,7 +130,7 @@ class Valkey:
 
         It may still be reading its files, when nobody listens, or be on its way out, when nobody answers.
         """
-        lock_path = self._state_dir / "valkey.lock"
+        lock_path = self._state_dir / LOCK
         deadline_s = time.monotonic() + STOP_S
         while (lock := Lock.take(lock_path)) is None and time.monotonic() < deadline_s:
             with contextlib.suppress(OSError):

@@ -181,6 +181,23 @@ class Ending(msgspec.Struct, frozen=True, gc=False):
 NO_ENDING = Ending()
 
 
+class Word(StrEnum):
+    """What an operator may say of a deployment."""
+
+    DISABLE = "disable"
+    """Ask it no more, until it is enabled again."""
+    ENABLE = "enable"
+    RESET = "reset"
+    """Forget how it and its credential did; that it is disabled is the operator's own word, and stays."""
+
+
+class Order(msgspec.Struct, frozen=True, gc=False):
+    """An operator's word on some deployments, carried out on all at once."""
+
+    word: Word
+    upstreams: tuple[Upstream, ...]
+
+
 class Acquire(msgspec.Struct, frozen=True, gc=False):
     """Test `rows` in order at one instant and commit the first that fits; without one, wait if there is a `wait` and reason to.
 

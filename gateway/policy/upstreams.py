@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Charge, Ending, Reach, Row, Sign, Unit, Upstream
+from gateway.policy.admission import Charge, Ending, Order, Reach, Row, Sign, Unit, Upstream, Word
 from gateway.policy.answers import Cause
 from gateway.policy.catalogue import Breaker
 
@@ -143,6 +143,18 @@ class Upstreams:
             self._count(condition, ending, now_ms, probed=probed)
         if condition == Condition():
             del self.conditions[upstream.deployment]
+
+    def obey(self, order: Order) -> None:
+        """Do as the operator says."""
+        for upstream in order.upstreams:
+            condition = self.conditions.pop(upstream.deployment, None) or Condition()
+            if order.word is Word.RESET:
+                condition = Condition(disabled=condition.disabled)
+                self.cooled_until_ms.pop(upstream.credential, None)
+            else:
+                condition.disabled = order.word is Word.DISABLE
+            if condition != Condition():
+                self.conditions[upstream.deployment] = condition
 
     def _adapt(self, upstream: Upstream, ending: Ending, running: int, now_ms: int) -> None:
         """Lower or raise the ceiling, and cool down what had no room."""

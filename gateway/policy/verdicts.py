@@ -20,11 +20,12 @@ from gateway.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from gateway.faults import Failed, Fault
+from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Dimension, Kind, Row, Unit
 from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Outcome
+from gateway.policy.routing import refusal_class
 
 BUSY_WAIT_MS = 1_000
 """What a busy model suggests where nothing better is known: only another request's end makes room."""
@@ -41,9 +42,12 @@ def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
     """Return what a request hears that no row admitted.
 
     A limit of the caller's own is the cause where it ended the walk, or where every service within the limits was refused by one:
-    service over the limit that found no room does not change the cause.
+    service over the limit that found no room does not change the cause. Where nobody may be asked at all, it is not for want of
+    room.
     """
     last = refusals[-1]
+    if all(refusal_class(refusal) is EndClass.UNAVAILABLE for refusal in refusals):
+        return UpstreamUnavailable("No provider of the model is in service at the moment", retry_after_ms=BUSY_WAIT_MS)
     if ends_walk(refusals):
         return rate_limited(rows[last.row], last)
     within = [refusal for refusal in refusals if rows[refusal.row].tier is not Tier.OVER_LIMIT] or list(refusals)

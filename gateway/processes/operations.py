@@ -1,23 +1,35 @@
-"""The operations port's application, over the workers of this gateway and its ledger.
+"""The operations port's application, over the workers of this gateway, its ledger and its store.
 
 The supervisor loads this when the workers are on their way: it takes as long to import as they do.
 """
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 from gateway.config import Config
+from gateway.processes.desk import open_desk
 from gateway.processes.server import Asgi
 from gateway.stores.database import Reader
 from gateway.stores.reports import Reports
+from gateway.web.admin import Rooms
 from gateway.web.ops import OpsView, build_ops
 
 
+class View(OpsView, Protocol):
+    """What this port sees of the gateway, and where the store is that the workers were told."""
+
+    @property
+    def redis_url(self) -> str:
+        """Return the store's URL."""
+        ...
+
+
 @contextlib.asynccontextmanager
-async def operations(view: OpsView, config: Config) -> AsyncIterator[Asgi]:
+async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
     """Open what the operations port reads from, for as long as it is served."""
-    reader = Reader(config.database.url.reveal())
-    try:
-        yield build_ops(view, Reports(reader), config.ops.admin_token)
-    finally:
-        await reader.close()
+    async with contextlib.AsyncExitStack() as stack:
+        reader = Reader(config.database.url.reveal())
+        stack.push_async_callback(reader.close)
+        desk = await stack.enter_async_context(open_desk(config, view.redis_url))
+        yield build_ops(view, Rooms(Reports(reader), desk), config.ops.admin_token)

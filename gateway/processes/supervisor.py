@@ -67,6 +67,8 @@ class Supervisor:
     def __init__(self, config: Config, source: Source, parts: Parts | None = None) -> None:
         self.config = config
         self.draining = False
+        self.redis_url = ""
+        """Where the store is, once it is there."""
         self._source = source
         self._parts = parts or Parts()
         self._state_dir = Path(config.state_dir).resolve()
@@ -100,8 +102,8 @@ class Supervisor:
             ops = stack.enter_context(listen("ops", self.config.ops.host, self.config.ops.port))
             run_dir = stack.enter_context(run_directory())
             self._make_state_dir()
-            redis_url = await self._redis(stack, run_dir)
-            self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir, redis_url))
+            self.redis_url = await self._redis(stack, run_dir)
+            self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir))
             stack.push_async_callback(self._fleet.kill)
             await self._fleet.start()
             await self._open_operations(stack, ops)
@@ -142,7 +144,7 @@ class Supervisor:
         valkey = await stack.enter_async_context(Valkey(self._state_dir, run_dir))
         return valkey.url
 
-    def _assignments(self, api: socket, run_dir: Path, redis_url: str) -> list[Assignment]:
+    def _assignments(self, api: socket, run_dir: Path) -> list[Assignment]:
         pepper = self._pepper()
         return [
             Assignment(
@@ -151,7 +153,7 @@ class Supervisor:
                 environ=dict(self._source.environ),
                 api_fd=api.fileno(),
                 control_path=run_dir / f"w{number}.sock",
-                redis_url=redis_url,
+                redis_url=self.redis_url,
                 state_dir=self._state_dir,
                 pepper=pepper,
                 drain_s=self.config.shutdown.drain_s,

@@ -1,4 +1,4 @@
-"""The admin API: who may ask, and the usage ledger.
+"""The admin API: who may ask, the usage ledger, and the operator's desk.
 
 With a token, whoever has it may ask, from anywhere; without one, only this machine, and only by a name of this machine: a page in
 a browser that has its own host name point here has neither the token nor such a name.
@@ -11,23 +11,35 @@ from ipaddress import ip_address
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
 from litestar import Router, get
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
 
-from gateway.errors import HostNotAllowed, InvalidValue, IpNotAllowed, Unauthenticated
+from gateway.admission.desk import Desk
+from gateway.errors import HostNotAllowed, InvalidValue, IpNotAllowed, Unauthenticated, UnsupportedMediaType
 from gateway.policy.catalogue import Secret
 from gateway.stores.database import MissingLedgerError
 from gateway.stores.reports import DIMENSIONS, REQUEST, Question, Reports, Row, parse_by, parse_since
+from gateway.web.upstreams import upstreams_router
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+JSON = "application/json"
 BY = f"request, or any of {', '.join(DIMENSIONS)}, comma-separated"
 MOST_ROWS = 10_000
 """One answer's rows: they are held in memory."""
 
 Parsed = TypeVar("Parsed")
 Connection = ASGIConnection[Any, Any, Any, Any]
+
+
+class Rooms(msgspec.Struct, frozen=True):
+    """What the admin API reads and changes."""
+
+    reports: Reports
+    desk: Desk
 
 
 class Gate:
@@ -39,9 +51,12 @@ class Gate:
     def __call__(self, connection: Connection, _: BaseRouteHandler) -> None:
         """Let the request through.
 
-        Raises Unauthenticated without the token where one is set, IpNotAllowed and HostNotAllowed.
+        Raises Unauthenticated without the token where one is set, IpNotAllowed, HostNotAllowed and UnsupportedMediaType: a form
+        of another page's can send anything but JSON.
         """
         headers = connection.headers
+        if connection.scope.get("method") not in READING and headers.get("content-type", "").partition(";")[0].strip() != JSON:
+            raise UnsupportedMediaType("What changes something must be application/json")
         host, origin = headers.get("host", ""), headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != host:
             raise HostNotAllowed("Pages of another origin may not use the admin API")
@@ -71,7 +86,7 @@ def is_loopback(host: str) -> bool:
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
-def admin_router(reports: Reports, token: Secret | None) -> Router:
+def admin_router(rooms: Rooms, token: Secret | None) -> Router:
     """Return the routes under /admin."""
 
     @get("/usage", summary="Read the usage ledger")
@@ -92,11 +107,11 @@ def admin_router(reports: Reports, token: Secret | None) -> Router:
             live=live,
         )
         try:
-            return await reports.rows(question)
+            return await rooms.reports.rows(question)
         except MissingLedgerError:
             return []
 
-    return Router("/admin", route_handlers=[usage], guards=[Gate(token)], tags=["admin"])
+    return Router("/admin", route_handlers=[usage, upstreams_router(rooms.desk)], guards=[Gate(token)], tags=["admin"])
 
 
 def parse_ago(text: str) -> int:

@@ -9,6 +9,9 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from gateway.errors import GatewayError, Internal, InvalidRequest, InvalidValue, MethodNotAllowed, UnknownUrl, status_of
 from gateway.wire import envelope
 
+BODY = "data"
+"""What Litestar calls a request's body."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -42,6 +45,7 @@ def translated(error: Exception) -> GatewayError:
 
 
 def invalid(error: ValidationException) -> InvalidValue:
-    """Return the first parameter at fault."""
+    """Return the first parameter at fault; the body as a whole is none."""
     first = error.extra[0] if isinstance(error.extra, list) and error.extra else {}
-    return InvalidValue(first.get("message", error.detail), param=first.get("key"))
+    param = first.get("key")
+    return InvalidValue(first.get("message", error.detail), param=None if param == BODY else param)

@@ -12,8 +12,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from gateway.policy.catalogue import Secret
-from gateway.stores.reports import Reports
-from gateway.web.admin import admin_router
+from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
 from gateway.web.join import Join
 from gateway.web.workers import Workers
@@ -61,7 +60,7 @@ class Readiness(msgspec.Struct, frozen=True):
     workers: list[WorkerState]
 
 
-def build_ops(view: OpsView, reports: Reports, admin_token: Secret | None) -> Litestar:
+def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litestar:
     """Return the application of the operations port."""
     workers, pages = Workers(view.control_sockets), Join()
 
@@ -82,7 +81,7 @@ def build_ops(view: OpsView, reports: Reports, admin_token: Secret | None) -> Li
         return Response(pages.join(await workers.ask("/metrics")), media_type=TEXT_FORMAT)
 
     return Litestar(
-        route_handlers=[livez, readyz, metrics, admin_router(reports, admin_token)],
+        route_handlers=[livez, readyz, metrics, admin_router(rooms, admin_token)],
         exception_handlers={Exception: answer},
         openapi_config=OpenAPIConfig(
             title="Tiergate operations", version=version("tiergate"), path="/openapi", render_plugins=[JsonRenderPlugin()]

@@ -3,13 +3,14 @@
 It keeps the buckets near full, upstreams in and out of trouble, and the clock mostly, not always, going on.
 """
 
+from itertools import chain
 from random import Random
 
 from msgspec.structs import replace
 
 from gateway.admission.client import Admission
-from gateway.policy.admission import Acquire, Ending, Estimate, Progress, Report, Row, Settle, Sign, Switch, Wait
 from gateway.policy.answers import Granted, Queued
+from gateway.policy.admission import Acquire, Ending, Estimate, Order, Progress, Report, Row, Settle, Sign, Switch, Wait, Word
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from tests.integration.admission.rows import TTL_MS, Clock
@@ -28,7 +29,7 @@ class Tick(tuple[str, ...]):
     __slots__ = ()
 
 
-Operation = Acquire | Switch | Settle | Confirm | Tick | list[Progress] | list[Report]
+Operation = Acquire | Switch | Settle | Order | Confirm | Tick | list[Progress] | list[Report]
 
 WEIGHTS = {
     "acquire": 46,
@@ -40,6 +41,7 @@ WEIGHTS = {
     "expire": 2,
     "confirm": 14,
     "tick": 10,
+    "order": 4,
 }
 
 
@@ -69,10 +71,8 @@ class Program:
             case "confirm":
                 turned = [lease.id for lease in self.reference.leases.values() if lease.turn is not None]
                 return Confirm(self.random.choice(turned) if turned and self.random.random() < 0.9 else self.some_id())
-            case "tick":
-                return Tick(self.waiters())
-            case "expire":
-                return Tick()
+            case "tick" | "expire":
+                return Tick(self.waiters() if kind == "tick" else ())
             case "acquire" | "again":
                 return self.asking(again=kind == "again")
             case "settle":
@@ -80,6 +80,8 @@ class Program:
                 return Settle(self.some_id(), capacity, self.figures(), b"closed", certain, self.ending())
             case "switch":
                 return Switch(self.switching(), self.ending(), self.rows(), TTL_MS, self.wait())
+            case "order":
+                return self.order()
             case "report":
                 return [self.report() for _ in range(self.random.randint(1, 3))]
             case _:
@@ -133,6 +135,19 @@ class Program:
         """Return word of an attempt that goes on."""
         return Report(self.some_id(), self.ending())
 
+    def order(self) -> Order:
+        """Return an operator's word, on what it changes; what is disabled is soon enabled again, or little would be served."""
+        word, upstreams = self.random.choices([*Word], (2, 6, 4))[0], self.reference.upstreams
+        asked = {upstream.deployment: upstream for upstream, *_ in chain.from_iterable(CANDIDATES.values())}
+        cooled = {credential for credential, until_ms in upstreams.cooled_until_ms.items() if until_ms > self.clock.now_ms}
+        fit = {
+            Word.DISABLE: asked.values(),
+            Word.ENABLE: [asked[name] for name, found in upstreams.conditions.items() if found.disabled],
+            Word.RESET: [each for name, each in asked.items() if name in upstreams.conditions or each.credential in cooled],
+        }
+        picked = [*fit[word]] or [*asked.values()]
+        return Order(word, tuple(self.random.sample(picked, self.random.randint(1, min(2, len(picked))))))
+
     def waiters(self) -> list[str]:
         """Return those that a worker would ask for: most of who waits, and one that may be gone."""
         waiting = [lease.id for lease in self.reference.leases.values() if lease.waits]
@@ -180,20 +195,28 @@ def specified(reference: Buckets, operation: Operation, now_ms: int) -> object:
         case Confirm():
             return reference.confirm(operation, now_ms)
         case Tick():
-            if not operation:
-                reference.expire(now_ms)
-            return reference.tick(operation, now_ms)
+            return ticked(reference, operation, now_ms)
         case Acquire():
             return reference.acquire(operation, now_ms)
         case Switch():
             return reference.switch(operation, now_ms)
         case Settle():
             return reference.settle(operation, now_ms)
+        case Order():
+            reference.upstreams.obey(operation)
+            return ()
         case [Report(), *_]:
             reference.report([each for each in operation if isinstance(each, Report)], now_ms)
             return ()
         case _:
             return reference.progress([each for each in operation if isinstance(each, Progress)], now_ms)
+
+
+def ticked(reference: Buckets, tick: Tick, now_ms: int) -> object:
+    """Have the specification do a tick; one that asks for nobody forgets the ended leases whose time is over."""
+    if not tick:
+        reference.expire(now_ms)
+    return reference.tick(tick, now_ms)
 
 
 async def done(admission: Admission, operation: Operation, rows: tuple[Row, ...]) -> object:
@@ -209,6 +232,9 @@ async def done(admission: Admission, operation: Operation, rows: tuple[Row, ...]
             return await admission.switch(operation)
         case Settle():
             return await admission.settle(operation)
+        case Order():
+            await admission.order(operation)
+            return ()
         case [Report(), *_]:
             await admission.report([each for each in operation if isinstance(each, Report)])
             return ()

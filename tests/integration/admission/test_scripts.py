@@ -5,7 +5,7 @@ import pytest
 
 from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, ledger_key
 from gateway.admission.connection import Connection
-from gateway.policy.admission import Dimension, Estimate
+from gateway.policy.admission import Dimension, Estimate, Order, Upstream, Word
 from gateway.policy.answers import Granted, Posted, Refused, Spent
 from gateway.policy.catalogue import Limits
 from gateway.policy.claims import place_of
@@ -184,3 +184,14 @@ async def test_an_expiry_ends_a_few_leases_at_a_time(admission: Admission, conne
 async def test_an_attempt_in_a_hundred_never_passes_the_slots(admission: Admission) -> None:
     verdicts = [await admission.acquire(acquire(f"lease-{number}", row(LIMITS))) for number in range(100)]
     assert sum(isinstance(verdict, Granted) for verdict in verdicts) == 2
+
+
+async def test_what_is_disabled_stays_so_for_ever(admission: Admission, connection: Connection) -> None:
+    upstream = Upstream("a/one", "p", 8)
+    await admission.order(Order(Word.DISABLE, (upstream,)))
+    assert await ask(connection, "PTTL", PREFIX + "up:a/one") == -1
+    await admission.order(Order(Word.RESET, (upstream,)))
+    assert await ask(connection, "PTTL", PREFIX + "up:a/one") == -1
+    assert [each.state for each in await admission.standings((upstream,))] == ["disabled"]
+    await admission.order(Order(Word.ENABLE, (upstream,)))
+    assert await ask(connection, "KEYS", "*") == []

@@ -9,14 +9,24 @@ from typing import Any
 import httpx
 import pytest
 
+from gateway.admission.client import Admission
+from gateway.admission.connection import Connection
+from gateway.admission.desk import Desk
+from gateway.admission.discovery import locator
+from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Secret
 from gateway.processes.server import Server
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import decode
 from gateway.stores.reports import Reports
+from gateway.tasks import Owned
+from gateway.web.admin import Rooms
 from gateway.web.control import build_control
 from gateway.web.ops import build_ops
 from tests.integration.stores.ledger_world import fields
+from tests.valkey import Valkey
+
+UPSTREAMS = (Upstream("m/north/big", "north", 8), Upstream("m/south/big", "south"))
 
 
 class Worker:
@@ -88,17 +98,25 @@ async def reports(tmp_path: Path) -> AsyncIterator[Reports]:
     await writer.close()
 
 
+@pytest.fixture
+async def desk(valkey: Valkey) -> AsyncIterator[Desk]:
+    connection = Connection(locator(valkey.url), Owned(), timeout_s=2.0)
+    await connection.open()
+    yield Desk(Admission(connection), UPSTREAMS)
+    await connection.close()
+
+
 Serve = Callable[[str], Awaitable[httpx.AsyncClient]]
 
 
 @pytest.fixture
-async def serve(view: View, reports: Reports) -> AsyncIterator[Serve]:
+async def serve(view: View, reports: Reports, desk: Desk) -> AsyncIterator[Serve]:
     async with AsyncExitStack() as stack:
 
         async def start(token: str) -> httpx.AsyncClient:
             listener = socket()
             listener.bind(("127.0.0.1", 0))
-            server = Server(build_ops(view, reports, Secret(token)))
+            server = Server(build_ops(view, Rooms(reports, desk), Secret(token)))
             await server.open(listener)
             stack.push_async_callback(server.close)
             client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False)

@@ -4,12 +4,14 @@ import struct
 
 import msgspec
 import pytest
+from msgspec.structs import astuple
 
-from gateway.admission.codec import KEPT_ROWS, MOST_UNITS, EndingEncoder, RowEncoder, encode_estimate, verdict
+from gateway.admission.codec import KEPT_ROWS, MOST_UNITS, EndingEncoder, RowEncoder, condition, doubles, encode_estimate, verdict
 from gateway.policy.admission import Charge, Ending, Estimate, Precedence, Reach, Row, Sign, Upstream
 from gateway.policy.answers import Cause, Granted, Level, Refusal, Refused, Spent
 from gateway.policy.catalogue import Breaker, Limits, Tier
 from gateway.policy.limits import charges
+from gateway.policy.upstreams import Condition
 
 PREFIX = "tg:v1:{c0}:"
 KEY = charges("k:ci", Limits(rpm=60, concurrency=2), reach=Reach.REQUEST, tenant=True, ends_walk=True)
@@ -114,3 +116,9 @@ def test_nothing_to_choose_from() -> None:
 
 def test_a_spent_lease() -> None:
     assert verdict(packed(2, 7, 0, [], [], 0), (row(KEY),)) == Spent(7)
+
+
+def test_a_condition_is_read_in_the_scripts_order() -> None:
+    found = condition(doubles([*range(1, 12), 1]) + b"lease-7")
+    assert astuple(found) == (*range(1, 12), "lease-7", True)
+    assert condition(None) == Condition()

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.faults import EndClass, Failed, Fault
-from gateway.policy.admission import Ending, Precedence, Row, Sign, Upstream
+from gateway.policy.admission import Ending, Order, Precedence, Row, Sign, Upstream, Word
 from gateway.policy.answers import Cause
 from gateway.policy.catalogue import Breaker, Limits, Tier
 from gateway.policy.claims import ceiling_of
-from gateway.policy.upstreams import Bar, Upstreams, ending_of
+from gateway.policy.upstreams import Bar, Condition, Upstreams, ending_of
 from tests.unit.policy.leases import deployment, figures
 
 ONE = Upstream("a/one", "p", 10)
@@ -219,3 +219,26 @@ def test_an_ending_says_of_its_upstream_what_its_class_says_of_the_walk(fault: F
     assert ending.sign.is_capacity == (fault.end_class is EndClass.CAPACITY)
     assert (ending.sign is Sign.NOTHING) == (fault.end_class is EndClass.CLIENT)
     assert (ending.hint_ms, ending.dice) == (700, (2**62 - 1) % 1000)
+
+
+def test_the_operators_word_stands_above_what_is_learned() -> None:
+    world = World()
+    world.upstreams.obey(Order(Word.DISABLE, (ONE,)))
+    assert world.bar(last=True) == Bar(Cause.DISABLED, None)
+    world.open()
+    world.upstreams.obey(Order(Word.RESET, (ONE,)))
+    assert world.upstreams.conditions == {ONE.deployment: Condition(disabled=True)}
+    world.end(Sign.FAULT)
+    world.upstreams.obey(Order(Word.ENABLE, (ONE,)))
+    assert world.upstreams.conditions[ONE.deployment].failures == 1, "who comes back is known as it was"
+    assert world.bar() is None
+
+
+def test_a_reset_forgets_condition_and_credential_of_those_named_alone() -> None:
+    world, other = World(), Upstream("b/two", "q")
+    for upstream in (ONE, other):
+        world.end(Sign.RATE, upstream=upstream, hint_ms=4_000)
+    world.upstreams.obey(Order(Word.RESET, (ONE,)))
+    assert ONE.deployment not in world.upstreams.conditions
+    assert world.bar() is None
+    assert world.bar(other) == Bar(Cause.COOLING, 4_200)

@@ -31,6 +31,9 @@ def no(at: int, by: Charge, wait_ms: int | None = 700, *, never: bool = False) -
     return Refusal(at, by, wait_ms, Cause.TOO_LARGE if never else Cause.LIMIT)
 
 
+OFF = Refusal(0, ROOM, None, Cause.DISABLED)
+
+
 @pytest.mark.parametrize(
     ("rows", "refusals", "code", "wait_ms"),
     [
@@ -53,6 +56,8 @@ def no(at: int, by: Charge, wait_ms: int | None = 700, *, never: bool = False) -
             [row(), row()], [no(0, PASSED), no(1, ROOM, None)], "engine_overloaded", 1000, id="one was within the limits"
         ),
         pytest.param([row(), row()], [no(0, ROOM, None), no(1, OWN)], "rate_limit_exceeded", 700, id="what ended the walk"),
+        pytest.param([row(), row()], [OFF, OFF], "upstream_unavailable", 1000, id="nobody in service"),
+        pytest.param([row(), row()], [OFF, no(1, ROOM, 300)], "engine_overloaded", 300, id="out of service, or full"),
     ],
 )
 def test_three_causes_stay_apart(rows: list[Row], refusals: list[Refusal], code: str, wait_ms: int) -> None:

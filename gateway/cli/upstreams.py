@@ -1,0 +1,133 @@
+"""`tiergate upstreams`: how deployments are doing, and the operator's word on them, in the store that the gateways use.
+
+Exit codes: 0 told or done, 1 no such deployment, 2 usage, 69 no store, 78 a bad configuration.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+import msgspec
+
+from gateway.admission.connection import AdmissionUnavailable
+from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
+from gateway.cli.table import aligned
+from gateway.config import Config, ConfigErrors, load
+from gateway.embedded.child import Unavailable
+from gateway.embedded.valkey import url_of_running
+from gateway.errors import InvalidValue
+from gateway.policy.admission import Word
+from gateway.policy.standing import Standing
+from gateway.processes.desk import open_desk
+
+COLUMNS = ("deployment", "state", "cooling until", "slots", "breaker", "failures in a row")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def options(command: Command) -> Command:
+    """Give a command the options that all of them have."""
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON array."),
+        click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The configuration file."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def upstreams() -> None:
+    """See how deployments are doing; take them out of service and back."""
+
+
+@upstreams.command("list")
+@click.argument("deployments", nargs=-1)
+@options
+@click.pass_obj
+def list_upstreams(environ: dict[str, str], /, path: Path, deployments: tuple[str, ...], *, as_json: bool) -> None:
+    """Print how these DEPLOYMENTS are doing, or all."""
+    tell(path, environ, None, deployments, as_json=as_json)
+
+
+def saying(word: Word, does: str) -> click.Command:
+    """Return the command that says a word."""
+
+    @click.command(word.value, help=does)
+    @click.argument("deployments", nargs=-1, required=True)
+    @options
+    @click.pass_obj
+    def say(environ: dict[str, str], /, path: Path, deployments: tuple[str, ...], *, as_json: bool) -> None:
+        tell(path, environ, word, deployments, as_json=as_json)
+
+    return say
+
+
+for each, does in (
+    (Word.DISABLE, "Ask DEPLOYMENTS no more until they are enabled again; requests under way go on."),
+    (Word.ENABLE, "Ask DEPLOYMENTS again."),
+    (Word.RESET, "Forget cooldown, lowered ceiling and breaker of DEPLOYMENTS; what is disabled stays so."),
+):
+    upstreams.add_command(saying(each, does))
+
+
+def tell(path: Path, environ: dict[str, str], word: Word | None, deployments: Sequence[str], *, as_json: bool) -> None:
+    """Say the word, if there is one, and print how the deployments are doing, or end the command with why it cannot."""
+    try:
+        config = load(path, environ).config
+        found = asyncio.run(answered(config, word, deployments))
+    except ConfigErrors as errors:
+        end(EXIT_CONFIG, *errors.lines)
+    except InvalidValue as error:
+        end(1, error.message)
+    except (AdmissionUnavailable, Unavailable) as error:
+        end(EXIT_UNAVAILABLE, str(error))
+    click.echo(msgspec.json.format(msgspec.json.encode(found)).decode() if as_json else as_table(found))
+
+
+def end(code: int, *lines: str) -> NoReturn:
+    """End the command."""
+    for line in lines:
+        click.echo(line, err=True)
+    sys.exit(code)
+
+
+async def answered(config: Config, word: Word | None, deployments: Sequence[str]) -> Sequence[Standing]:
+    """Return what the store says."""
+    redis = config.redis
+    url = url_of_running(Path(config.state_dir)) if redis.embedded else redis.url.reveal()
+    async with open_desk(config, url) as desk:
+        return await (desk.standings(deployments) if word is None else desk.say(word, deployments))
+
+
+def as_table(standings: Sequence[Standing]) -> str:
+    """Return the standings for a terminal."""
+    return aligned([COLUMNS, *map(line_of, standings)])
+
+
+def line_of(standing: Standing) -> tuple[str, ...]:
+    """Return one deployment's line."""
+    return (
+        standing.deployment,
+        standing.state,
+        time_of(standing.cooling_until),
+        slots_of(standing),
+        standing.breaker if standing.breaker_open_until is None else f"open until {time_of(standing.breaker_open_until)}",
+        str(standing.failures),
+    )
+
+
+def slots_of(standing: Standing) -> str:
+    """Return how many requests may run at once, and of how many."""
+    if standing.slots is None:
+        return "-"
+    declared = standing.slots_declared
+    return str(standing.slots) if standing.slots == declared else f"{standing.slots} of {declared or 'any'}"
+
+
+def time_of(moment: datetime | None) -> str:
+    """Return a time of day (UTC)."""
+    return "-" if moment is None else f"{moment:%H:%M:%S}Z"

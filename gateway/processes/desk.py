@@ -1,0 +1,31 @@
+"""The operator's desk as a command or the operations port has it: a connection of its own to the store that the workers use."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from gateway.admission.client import Admission
+from gateway.admission.connection import Connection
+from gateway.admission.desk import Desk
+from gateway.admission.discovery import locator
+from gateway.config import Config, compile_catalogue
+from gateway.policy.catalogue import Tier
+from gateway.policy.charging import upstream_of
+from gateway.tasks import Owned
+
+CALL_S = 2.0
+"""How long one call may take: no request waits for it."""
+
+
+@contextlib.asynccontextmanager
+async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
+    """Open the desk of a configuration. A store that is away is tried again for as long as the desk is open."""
+    # Keys play no part here, so that no pepper has to be made for them.
+    catalogue = compile_catalogue(config, pepper=b"")
+    terms = catalogue.tiers[Tier.DEFAULT]
+    upstreams = [upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments]
+    connection = Connection(locator(redis_url, ca_file=config.redis.ca_file), Owned(), timeout_s=CALL_S)
+    await connection.open()
+    try:
+        yield Desk(Admission(connection, prefix=config.redis.prefix), upstreams)
+    finally:
+        await connection.close()
