@@ -27,6 +27,9 @@ from gateway.wire.request import Endpoint, InferenceRequest, parse
 REDIS_WAIT_MS = 1_000
 """When to come back while the admission store is away: its reconnection takes about as long."""
 
+EXPLAIN = b"x-gateway-explain"
+"""The header by which a client asks what became of its request; the answer comes under the same name."""
+
 CLIENT_CLOSED = 499
 """The status in the log of a request whose client left; nginx's number, which dashboards know."""
 
@@ -108,6 +111,7 @@ class Corridor:
             raise Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
         key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
         note_key(record, key)
+        record.explains = key.explain and visit.fields.get(EXPLAIN, b"").lower() == b"true"
         request = parse(visit.endpoint, await visit.body())
         note_request(record, request)
         due = deadline(visit.fields, record.started_s, stream=request.stream)

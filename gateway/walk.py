@@ -19,6 +19,7 @@ from gateway.policy.answers import Granted, Queued, Refusal, Refused, Spent, Ver
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, remaining
+from gateway.policy.trace import reason_of
 from gateway.providers.protocol import Edits
 from gateway.upstream.attempt import Committed, Dispatch, Flowing, attempt
 from gateway.waiting import Waiting
@@ -216,6 +217,7 @@ class Walk:
             status=429 if self._ends[-1].end_class != EndClass.UNAVAILABLE else 0,
             outcome="refused",
             sent=False,
+            reason=reason_of(refusal),
         )
         self._job.reservation.record.attempts.append(noted)
 

@@ -165,6 +165,7 @@ def _key(config: Config, key: Key) -> catalogue.Key:
         keepalive_s=None if plan.keepalive == "off" else plan.keepalive,
         expires_at_s=key.expires_s,
         ips=key.ips,
+        explain=plan.explain,
     )
 
 

@@ -181,7 +181,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """One virtual key with its plan applied: the rights and limits of its bearer.
 
     `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
-    `over_limit` None means that `auto` never serves over the limit. `expires_at_s` is Unix time.
+    `over_limit` None means that `auto` never serves over the limit. `expires_at_s` is Unix time. `explain`: it may ask what
+    became of its requests.
     """
 
     id: str
@@ -209,6 +210,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """After how long a silence a stream has a comment; None is never."""
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
+    explain: bool = False
 
 
 class Org(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,9 @@ import msgspec
 
 from gateway.wire.usage import Usage
 
+LONGEST_WORD = 200
+"""How much of a word that the client chose is kept where it is for people to read."""
+
 
 class Outcome(StrEnum):
     """How a request ended. `ABANDONED` is written by expiry alone.
@@ -27,10 +30,22 @@ class Outcome(StrEnum):
     REJECTED = "rejected"
 
 
+class Reason(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Why a candidate was refused: a `Cause` in lower case, and for a limit the kind of its scope and its dimension.
+
+    `wait_ms` is when there would have been room if nothing else happened, None where only another request's end tells.
+    """
+
+    cause: str
+    scope: str | None = None
+    dimension: str | None = None
+    wait_ms: int | None = None
+
+
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One candidate that was tried, or refused before it was tried (`sent` False, status 429).
 
-    `outcome` is `ok`, a `Fault`, or `refused`; `status` is the upstream's, 0 when it gave none.
+    `outcome` is `ok`, a `Fault`, or `refused`, for a `reason`; `status` is the upstream's, 0 when it gave none.
     """
 
     model: str
@@ -39,6 +54,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     outcome: str
     sent: bool
     duration_ms: int = 0
+    reason: Reason | msgspec.UnsetType = msgspec.UNSET
+    """Left out of the encoded where there is none, which is nearly everywhere."""
 
 
 class Record(msgspec.Struct, kw_only=True, gc=False):
@@ -86,6 +103,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     adjusted_params: tuple[str, ...] = ()
     """Entries `name=value`: what was lowered to what the model can do."""
     rate_headers: list[tuple[bytes, bytes]] = []
+    explains: bool = False
+    """The client asked to hear what became of the request, and its key may."""
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -124,3 +143,8 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     ttft_ms: int | None
     duration_ms: int
     attempts: tuple[Attempt, ...]
+
+
+def short(word: str | None) -> str | None:
+    """Return the part of a client's word that is kept."""
+    return word if word is None or len(word) <= LONGEST_WORD else word[:LONGEST_WORD]

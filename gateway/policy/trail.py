@@ -4,6 +4,7 @@ from functools import lru_cache
 
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Record
+from gateway.policy.trace import account
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -15,19 +16,26 @@ def trail(record: Record, *, hide_providers: bool) -> Headers:
         entries = [f"{attempt.model};{attempt.status}" for attempt in record.attempts]
         found.append((b"x-gateway-attempts", latin1(", ".join(entries))))
     if record.status == 200 and record.model_shown is not None:
-        found.append((b"x-gateway-model", latin1(record.model_shown)))
-        found.append((b"x-gateway-service-tier", (record.tier_served or "").encode()))
-        if record.provider is not None and not hide_providers:
-            found.append((b"x-gateway-provider", latin1(record.provider)))
-        if record.tier_served == Tier.OVER_LIMIT:
-            found.append((b"x-ratelimit-over-limit", b"yes"))
+        found += _served(record, record.model_shown, hide_providers=hide_providers)
     if record.retry_refused:
         found.append((b"x-gateway-retry", b"budget"))
     if record.dropped_params:
         found.append((b"x-gateway-dropped-params", latin1(", ".join(record.dropped_params))))
     if record.adjusted_params:
         found.append((b"x-gateway-adjusted-params", latin1(", ".join(record.adjusted_params))))
+    if record.explains:
+        found.append((b"x-gateway-explain", account(record, hide_providers=hide_providers)))
     return found + record.rate_headers
+
+
+def _served(record: Record, model: str, *, hide_providers: bool) -> Headers:
+    """Return who served the request, and at which tier."""
+    found = [(b"x-gateway-model", latin1(model)), (b"x-gateway-service-tier", (record.tier_served or "").encode())]
+    if record.provider is not None and not hide_providers:
+        found.append((b"x-gateway-provider", latin1(record.provider)))
+    if record.tier_served == Tier.OVER_LIMIT:
+        found.append((b"x-ratelimit-over-limit", b"yes"))
+    return found
 
 
 def early(record: Record) -> Headers:

@@ -162,7 +162,8 @@ def _row(each: Event) -> tuple[object, ...]:
 def _attempt_rows(each: Event) -> list[tuple[object, ...]]:
     if len(each.tried) == 1 and each.tried[0].outcome == PLAIN:
         return []
-    return [(each.request_id, n, *astuple(attempt)) for n, attempt in enumerate(each.tried, start=1)]
+    # The table keeps what was tried; why a candidate was passed over is an hour's matter (gateway.stores.traces).
+    return [(each.request_id, n, *astuple(attempt)[:-1]) for n, attempt in enumerate(each.tried, start=1)]
 
 
 class Reader:

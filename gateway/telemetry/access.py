@@ -9,12 +9,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from gateway.policy.record import Attempt, Record
+from gateway.policy.record import Attempt, Record, short
 
 encode = msgspec.json.Encoder().encode
-
-LONGEST_WORD = 200
-"""How much of a word that the client chose is logged."""
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
@@ -94,11 +91,6 @@ def line_of(record: Record) -> Line:
         record.estimated,
         record.bytes_sent,
     )
-
-
-def short(word: str | None) -> str | None:
-    """Return the part of a client's word that is logged."""
-    return word if word is None or len(word) <= LONGEST_WORD else word[:LONGEST_WORD]
 
 
 def as_json(record: Record) -> bytes:

@@ -82,7 +82,7 @@ class Plan(Section, frozen=True, kw_only=True):
 
     `tiers` may be asked for by name; `auto` always may. `default_tier` is an absent `service_tier`'s meaning; unset, it is auto
     on chat and default on completions. `over_limit` false: `auto` never serves over the limit. `models` and `providers` are
-    glob patterns. `max_prompts` bounds a completion's list of prompts.
+    glob patterns. `max_prompts` bounds a completion's list of prompts. `explain` lets clients ask what became of a request.
     """
 
     limits: KeyLimits = KeyLimits()
@@ -99,6 +99,7 @@ class Plan(Section, frozen=True, kw_only=True):
     keepalive: Literal["off"] | Period = "off"
     budget: Budget | None = None
     user_hash: bool = False
+    explain: bool = False
 
 
 class Project(Section, frozen=True, kw_only=True):
@@ -149,3 +150,4 @@ class Key(Section, frozen=True, kw_only=True):
     keepalive: Literal["off"] | Period | None = None
     budget: Budget | None = None
     user_hash: bool | None = None
+    explain: bool | None = None

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.record import Attempt, Closed, Opened
+from gateway.policy.record import Attempt, Closed, Opened, Reason
 from gateway.stores.events import Event, Rank, UndecodableError, better, decode, merged
 
 pack = msgspec.msgpack.encode
@@ -151,3 +151,10 @@ def test_the_higher_rank_wins_and_of_equals_the_first(arrived: list[Event]) -> N
         assert kept.rank == max(event.rank, -1 if held is None else held.rank)
         assert kept is held if held is not None and held.rank == event.rank else True
         held = kept
+
+
+def test_an_attempt_says_why_it_was_not_made_and_older_events_do_without() -> None:
+    refused = Attempt(model="m", provider="p", status=429, outcome="refused", sent=False, reason=Reason(cause="open"))
+    for attempt in (refused, *CLOSED.attempts):
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(attempt), type=Attempt) == attempt
+    assert set(msgspec.to_builtins(CLOSED.attempts[0])) == {"model", "provider", "status", "outcome", "sent", "duration_ms"}
