@@ -18,7 +18,7 @@ import msgspec
 import structlog
 import uuid_utils
 
-from gateway.admission.client import Admission, cell_prefix, ledger_key
+from gateway.admission.client import Admission, cell_prefix, ledger_key, traces_key
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
 from gateway.admission.failover import Failover, Local
@@ -39,6 +39,7 @@ from gateway.stores.database import Writer
 from gateway.stores.election import Election
 from gateway.stores.ledger import LEASE_S, Ledger
 from gateway.stores.stream import Stream
+from gateway.stores.traces import Traces
 from gateway.tasks import Owned
 from gateway.telemetry.cells import Cells
 from gateway.telemetry.exposition import Build, Exposition, Reading
@@ -106,7 +107,8 @@ class Gateway:
         self._consuming: asyncio.Task[None] | None = None
         cells = Cells(labels_of(catalogue))
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
-        self._observer = Observer(cells, self._access)
+        self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
+        self._observer = Observer(cells, self._access, self._traces)
         self._exposition = Exposition(
             cells, self._health, Build(version("tiergate"), time.time()), (queue_depth(catalogue, self._turns),)
         )
@@ -131,6 +133,7 @@ class Gateway:
         await self._connection.open()
         self._leases.start()
         self._turns.start(self._tasks)
+        self._traces.start(self._tasks)
         self._sweep.start()
         self._consuming = self._tasks.spawn(self._ledger.run(), name="ledger")
         self.ready = True
@@ -166,6 +169,7 @@ class Gateway:
         await self._corridor.tasks.drain(SETTLE_S)
         await self._leases.stop()
         await self._turns.stop()
+        await self._traces.stop()
         if self._consuming is not None:
             self._consuming.cancel()
             await asyncio.wait([self._consuming])

@@ -97,6 +97,12 @@ class UnknownUrl(GatewayError):
     status, type, code = 404, "invalid_request_error", "unknown_url"
 
 
+class RequestNotFound(GatewayError):
+    """An admin request for the trace of a request that is not kept."""
+
+    status, type, code = 404, "invalid_request_error", "request_not_found"
+
+
 class MethodNotAllowed(GatewayError):
     status, type, code = 405, "invalid_request_error", "method_not_allowed"
 

@@ -18,7 +18,7 @@ from gateway.policy.answers import Posted, Turn, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.standing import Standing, standing
 
-__all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "turn_channel"]
+__all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "traces_key", "turn_channel"]
 
 FORMAT = "v1"
 """The version of all that the scripts keep; two releases that differ in it never meet in one key."""
@@ -48,6 +48,11 @@ def turn_channel(prefix: str, worker: str) -> str:
 def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
     """Return the key of a cell's ledger stream."""
     return f"{cell_prefix(prefix, cell)}ledger"
+
+
+def traces_key(prefix: str = "tg", cell: str = "c0") -> str:
+    """Return the key of the traces of a cell's requests."""
+    return f"{cell_prefix(prefix, cell)}traces"
 
 
 def own_clock() -> Argument:

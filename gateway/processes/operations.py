@@ -7,11 +7,15 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from gateway.admission.client import traces_key
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.config import Config
-from gateway.processes.desk import open_desk
+from gateway.processes.desk import CALL_S, open_desk
 from gateway.processes.server import Asgi
 from gateway.stores.database import Reader
 from gateway.stores.reports import Reports
+from gateway.stores.traces import TraceReader
 from gateway.web.admin import Rooms
 from gateway.web.ops import OpsView, build_ops
 
@@ -32,4 +36,7 @@ async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
         reader = Reader(config.database.url.reveal())
         stack.push_async_callback(reader.close)
         desk = await stack.enter_async_context(open_desk(config, view.redis_url))
-        yield build_ops(view, Rooms(Reports(reader), desk), config.ops.admin_token)
+        redis = open_client(locator(view.redis_url, ca_file=config.redis.ca_file), timeout_s=CALL_S)
+        stack.push_async_callback(redis.aclose)
+        traces = TraceReader(redis, traces_key(config.redis.prefix))
+        yield build_ops(view, Rooms(Reports(reader), desk, traces), config.ops.admin_token)

@@ -138,6 +138,8 @@ class Exposition(Collector):
         yield gauge("tiergate_usage_stream_oldest_age_seconds", help_text, (), {(): ledger.oldest_age_s})
         yield counter("tiergate_usage_stored_total", "Ledger events stored.", (), {(): ledger.stored_count})
         yield counter("tiergate_usage_dead_total", "Ledger events that can never be stored.", (), {(): ledger.dead_count})
+        help_text = "Traces of requests that were not stored."
+        yield counter("tiergate_traces_dropped_total", help_text, (), {(): ledger.dropped_count})
         errors: Values = {(op,): count for op, count in ledger.redis_errors.copy().items()}
         yield counter("tiergate_redis_errors_total", "Calls to Redis that failed.", ("op",), errors)
 

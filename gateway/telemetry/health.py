@@ -4,7 +4,7 @@ from collections import Counter
 
 
 class LedgerHealth:
-    """What the ledger's consumer and the callers of Redis report."""
+    """What the ledger's consumer, the keeper of traces and the callers of Redis report."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -12,7 +12,8 @@ class LedgerHealth:
         self.oldest_age_s = 0.0
         self.stored_count = 0
         self.dead_count = 0
-        self.redis_errors: Counter[str] = Counter(ledger=0)
+        self.dropped_count = 0
+        self.redis_errors: Counter[str] = Counter(ledger=0, traces=0)
 
     def backlog(self, length: int, pending: int, oldest_age_s: float) -> None:
         """Take what waits in the ledger's stream."""
@@ -25,6 +26,10 @@ class LedgerHealth:
     def buried(self) -> None:
         """Count an event that can never be stored."""
         self.dead_count += 1
+
+    def dropped(self, count: int) -> None:
+        """Count traces that were not stored."""
+        self.dropped_count += count
 
     def redis_failed(self, op: str) -> None:
         """Count a failed call; `op` is a word of the code's, never of a request's."""

@@ -1,4 +1,4 @@
-"""The admin API: who may ask, the usage ledger, and the operator's desk.
+"""The admin API: who may ask, the usage ledger, single requests, and the operator's desk.
 
 With a token, whoever has it may ask, from anywhere; without one, only this machine, and only by a name of this machine: a page in
 a browser that has its own host name point here has neither the token nor such a name.
@@ -22,6 +22,8 @@ from gateway.errors import HostNotAllowed, InvalidValue, IpNotAllowed, Unauthent
 from gateway.policy.catalogue import Secret
 from gateway.stores.database import MissingLedgerError
 from gateway.stores.reports import DIMENSIONS, REQUEST, Question, Reports, Row, parse_by, parse_since
+from gateway.stores.traces import TraceReader
+from gateway.web.requests import requests_route
 from gateway.web.upstreams import upstreams_router
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -40,6 +42,7 @@ class Rooms(msgspec.Struct, frozen=True):
 
     reports: Reports
     desk: Desk
+    traces: TraceReader
 
 
 class Gate:
@@ -111,7 +114,12 @@ def admin_router(rooms: Rooms, token: Secret | None) -> Router:
         except MissingLedgerError:
             return []
 
-    return Router("/admin", route_handlers=[usage, upstreams_router(rooms.desk)], guards=[Gate(token)], tags=["admin"])
+    return Router(
+        "/admin",
+        route_handlers=[usage, upstreams_router(rooms.desk), requests_route(rooms.traces)],
+        guards=[Gate(token)],
+        tags=["admin"],
+    )
 
 
 def parse_ago(text: str) -> int:

@@ -9,16 +9,18 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.admission.client import Admission
+from gateway.admission.client import Admission, traces_key
 from gateway.admission.connection import Connection
 from gateway.admission.desk import Desk
 from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Secret
 from gateway.processes.server import Server
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import decode
 from gateway.stores.reports import Reports
+from gateway.stores.traces import TraceReader
 from gateway.tasks import Owned
 from gateway.web.admin import Rooms
 from gateway.web.control import build_control
@@ -106,17 +108,24 @@ async def desk(valkey: Valkey) -> AsyncIterator[Desk]:
     await connection.close()
 
 
+@pytest.fixture
+async def traces(valkey: Valkey) -> AsyncIterator[TraceReader]:
+    redis = open_client(locator(valkey.url), timeout_s=2.0)
+    yield TraceReader(redis, traces_key())
+    await redis.aclose()
+
+
 Serve = Callable[[str], Awaitable[httpx.AsyncClient]]
 
 
 @pytest.fixture
-async def serve(view: View, reports: Reports, desk: Desk) -> AsyncIterator[Serve]:
+async def serve(view: View, reports: Reports, desk: Desk, traces: TraceReader) -> AsyncIterator[Serve]:
     async with AsyncExitStack() as stack:
 
         async def start(token: str) -> httpx.AsyncClient:
             listener = socket()
             listener.bind(("127.0.0.1", 0))
-            server = Server(build_ops(view, Rooms(reports, desk), Secret(token)))
+            server = Server(build_ops(view, Rooms(reports, desk, traces), Secret(token)))
             await server.open(listener)
             stack.push_async_callback(server.close)
             client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False)

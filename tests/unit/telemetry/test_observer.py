@@ -5,6 +5,16 @@ from gateway.telemetry.observer import Observer
 from tests.unit.telemetry.records import LABELS, record
 
 
+class Kept:
+    """A keeper of traces."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+
+
 def test_a_record_is_counted_and_logged_once() -> None:
     cells = Cells(LABELS)
     written: list[bytes] = []
@@ -13,7 +23,8 @@ def test_a_record_is_counted_and_logged_once() -> None:
         return each.request_id.encode()
 
     access = AccessLog(written.append, lambda flush: None, render)
-    observer = Observer(cells, access)
+    traces = Kept()
+    observer = Observer(cells, access, traces)
     observer.begin(record())
     assert len(cells.running) == 1
     observer.observe(record())
@@ -21,9 +32,10 @@ def test_a_record_is_counted_and_logged_once() -> None:
     assert not cells.running
     assert sum(cell.count for cell in cells.requests.values()) == 1
     assert written == [b"r1"]
+    assert [each.request_id for each in traces.records] == ["r1"]
 
 
 def test_without_an_access_log_requests_are_counted_all_the_same() -> None:
     cells = Cells(LABELS)
-    Observer(cells, None).observe(record())
+    Observer(cells, None, Kept()).observe(record())
     assert sum(cell.count for cell in cells.requests.values()) == 1
