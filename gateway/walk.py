@@ -208,6 +208,7 @@ class Walk:
         candidates = self._job.plan.candidates
         deployment = candidates[place].target.deployment
         if any(candidates[later].target.deployment is deployment for later in self._offered[refusal.row + 1 :]):
+            self._job.reservation.record.limited = reason_of(refusal)
             return  # the same deployment comes again, over the limit: that one tells how it ended
         if came_back:
             return  # it was tried before, and told then how that ended

@@ -103,6 +103,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     adjusted_params: tuple[str, ...] = ()
     """Entries `name=value`: what was lowered to what the model can do."""
     rate_headers: list[tuple[bytes, bytes]] = []
+    limited: Reason | msgspec.UnsetType = msgspec.UNSET
+    """What refused service within the limits where service over them was looked for."""
     explains: bool = False
     """The client asked to hear what became of the request, and its key may."""
 

@@ -53,6 +53,8 @@ class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reasoning_tokens: int
     cost_nano_usd: int | None
     estimated: bool
+    limited: Reason | None = None
+    """What refused service within the limits where service over them was looked for."""
 
 
 def trace_of(record: Record) -> Trace:
@@ -91,6 +93,7 @@ def trace_of(record: Record) -> Trace:
         usage.reasoning,
         record.cost_nano_usd,
         record.estimated,
+        record.limited or None,
     )
 
 
@@ -127,12 +130,17 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client hears of its request. `omitted`: how many steps, the earliest, found no room."""
+    """What a client hears of its request.
+
+    `limited` is what refused service within the limits, where service over them was looked for; `omitted` how many steps, the
+    earliest, found no room.
+    """
 
     attempts: list[Step]
     tier_asked: str | None = None
     tier_served: str | None = None
     queued_ms: int = 0
+    limited: Reason | msgspec.UnsetType = msgspec.UNSET
     omitted: int = 0
 
 
@@ -156,6 +164,7 @@ def account(record: Record, *, hide_providers: bool) -> bytes:
             tier_asked=asked,
             tier_served=record.tier_served,
             queued_ms=record.queued_ms,
+            limited=record.limited,
             omitted=omitted,
         )
         if len(told := ascii_json(found)) <= LONGEST_HEADER:

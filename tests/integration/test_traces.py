@@ -20,6 +20,8 @@ from tests.running import SECRET, Running, config, running
 from tests.valkey import Valkey
 
 QUIET = "sk-test-secret-of-the-quiet-one"
+OVER = "sk-test-secret-of-the-one-over"
+OVER_LIMIT = {"limits": {"rpm": 1}, "over_limit": {"rpm": 600}, "explain": True}
 EXPLAIN = {"x-gateway-explain": "true"}
 
 
@@ -47,8 +49,9 @@ async def scene(valkey: Valkey, tmp_path: Path) -> AsyncIterator[Scene]:
     async with HttpServer(models) as server, Redis(unix_socket_path=valkey.socket) as redis:
         served = {name: {"deployments": [{"provider": "p", "model": f"up-{name}"}]} for name in ("m", "n")}
         settings = config(
-            {"p": server.base_url}, served, tiers={"default": {"queue": "0s"}}, plan={"tiers": ["default"]}, key={"explain": True}
+            {"p": server.base_url}, served, tiers={"default": {"queue": "0s"}, "over-limit": {}}, plan={"tiers": ["default"]}, key={"explain": True}
         )
+        settings["keys"].append({"name": "over", "org": "acme", "secret": OVER, **OVER_LIMIT})
         settings["keys"].append({"name": "quiet", "org": "acme", "secret": QUIET, "limits": {"rpm": 1}})
         async with running(settings, valkey, tmp_path) as run:
             yield Scene(run, models, TraceReader(redis, traces_key()))
@@ -91,6 +94,12 @@ async def test_a_refusal_names_the_bucket_to_the_operator_and_to_nobody_who_may_
     assert (reason.cause, reason.scope, reason.dimension) == ("limit", "key", "rpm")
     assert reason.wait_ms is not None
     assert "a-secret-prompt" not in str(found)
+
+
+async def test_service_over_the_limit_names_the_limit(scene: Scene) -> None:
+    assert "limited" not in explained(await scene.ask(key=OVER, headers=EXPLAIN))
+    told = explained(await scene.ask(key=OVER, headers=EXPLAIN))
+    assert (told["tier_served"], told["limited"]["scope"], told["limited"]["dimension"]) == ("over-limit", "key", "rpm")
 
 
 async def test_a_stream_is_told_in_its_head_and_an_error_too(scene: Scene) -> None:

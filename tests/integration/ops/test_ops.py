@@ -118,4 +118,5 @@ async def test_what_is_not_there_is_said_in_the_envelope(serve: Serve) -> None:
 async def test_the_interface_describes_itself(serve: Serve) -> None:
     client = await serve("")
     described: httpx.Response = await client.get("/openapi/openapi.json")
-    assert {"/livez", "/readyz", "/metrics", "/admin/usage"} <= set(described.json()["paths"])
+    admin = {"/admin/usage", "/admin/upstreams", "/admin/requests/{request_id}"}
+    assert {"/livez", "/readyz", "/metrics", *admin} <= set(described.json()["paths"])

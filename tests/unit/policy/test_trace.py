@@ -60,6 +60,13 @@ def test_a_trace_comes_back_from_the_store_as_it_went() -> None:
     assert (went.ttft_ms, went.duration_ms) == (250, 500)
 
 
+def test_service_over_the_limit_is_told_with_the_limit() -> None:
+    over = record(attempts=[served("m")], tier_served="over-limit", limited=LIMIT)
+    assert trace_of(over).limited == LIMIT
+    assert msgspec.json.decode(account(over, hide_providers=False))["limited"]["dimension"] == "rpm"
+    assert trace_of(record()).limited is None
+
+
 def test_a_trace_keeps_of_a_clients_words_so_much() -> None:
     found = trace_of(record(models_requested=("m" * 10_000,) * 100, tier_requested="t" * 10_000, error_code="c" * 10_000))
     assert len(msgspec.msgpack.encode(found)) < 5_000
