@@ -49,7 +49,11 @@ async def scene(valkey: Valkey, tmp_path: Path) -> AsyncIterator[Scene]:
     async with HttpServer(models) as server, Redis(unix_socket_path=valkey.socket) as redis:
         served = {name: {"deployments": [{"provider": "p", "model": f"up-{name}"}]} for name in ("m", "n")}
         settings = config(
-            {"p": server.base_url}, served, tiers={"default": {"queue": "0s"}, "over-limit": {}}, plan={"tiers": ["default"]}, key={"explain": True}
+            {"p": server.base_url},
+            served,
+            tiers={"default": {"queue": "0s"}, "over-limit": {}},
+            plan={"tiers": ["default"]},
+            key={"explain": True},
         )
         settings["keys"].append({"name": "over", "org": "acme", "secret": OVER, **OVER_LIMIT})
         settings["keys"].append({"name": "quiet", "org": "acme", "secret": QUIET, "limits": {"rpm": 1}})

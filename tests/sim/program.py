@@ -9,8 +9,8 @@ from random import Random
 from msgspec.structs import replace
 
 from gateway.admission.client import Admission
-from gateway.policy.answers import Granted, Queued
 from gateway.policy.admission import Acquire, Ending, Estimate, Order, Progress, Report, Row, Settle, Sign, Switch, Wait, Word
+from gateway.policy.answers import Granted, Queued
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from tests.integration.admission.rows import TTL_MS, Clock
