@@ -12,6 +12,9 @@ if known[1] then
 elseif known[2] then
   reply = encode({SPENT, now, 0, {}, {}, 0})
 else
+  reply = unseeded()
+end
+if not reply then
   reply, lease = serve(id, nil, tonumber(ARGV[2]), ARGV[4])
   if lease and not lease.waiter then
     lease.grant, lease.noted = reply, 1

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from gateway.admission import codec
-from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_wait
+from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_seed, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.admission.scripts import Script
-from gateway.policy.admission import Acquire, Order, Progress, Report, Row, Settle, Switch, Upstream
+from gateway.policy.admission import Acquire, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
 from gateway.policy.answers import Posted, Turn, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.standing import Standing, standing
@@ -86,6 +86,7 @@ class Admission:
         """How many workers there were at the last tick, this one included."""
         self._acquire, self._switch, self._confirm = map(Script, ("acquire", "switch", "confirm"))
         self._order = Script("order")
+        self._seed = Script("seed")
         self._settle, self._tick, self._progress, self._report = map(Script, ("settle", "tick", "progress", "report"))
 
     @property
@@ -103,6 +104,11 @@ class Admission:
         first = (request.ttl_ms, self._endings.encode(request.ending), encode_wait(request.wait))
         keys, arguments = self._choice(request.id, request.rows, first)
         return codec.verdict(await self._run(self._switch, keys, arguments), request.rows)
+
+    async def seed(self, seeds: Sequence[Seed]) -> None:
+        """Say what was spent of budgets that the store knows nothing of; of others it keeps its own figure."""
+        keys = (*self._always, *(f"{self._prefix}{seed.charge.scope}" for seed in seeds))
+        await self._run(self._seed, keys, tuple(map(encode_seed, seeds)))
 
     async def settle(self, request: Settle) -> Posted:
         """End a lease and post what was used."""

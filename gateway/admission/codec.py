@@ -5,8 +5,8 @@ from struct import Struct, pack
 
 import msgspec
 
-from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, Row, Sign, Wait
-from gateway.policy.answers import Cause, Granted, Level, Queued, Refusal, Refused, Spent, Verdict
+from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, Row, Seed, Sign, Wait
+from gateway.policy.answers import Cause, Granted, Level, Queued, Refusal, Refused, Spent, Unseeded, Verdict
 from gateway.policy.catalogue import Breaker
 from gateway.policy.limits import LAYOUT
 from gateway.policy.upstreams import Condition
@@ -14,19 +14,25 @@ from gateway.policy.upstreams import Condition
 MOST_UNITS = 2**31 - 1
 """The most that one figure may say: times a minute's milliseconds it is still exact in the scripts' arithmetic."""
 
+MOST_NANO_USD = 2**52
+"""The most money that one figure may say: two of them are still exact in the scripts' arithmetic."""
+
 KEPT_ROWS = 4096
 """How many rows' charges are kept encoded. They are made with the configuration, so few are ever needed."""
 
-GRANTED, REFUSED, SPENT, QUEUED = range(4)
+GRANTED, REFUSED, SPENT, QUEUED, UNSEEDED = range(5)
 
 PLACES: Mapping[Dimension, int] = {dimension: 9 + 3 * at for at, (dimension, *_) in enumerate(LAYOUT)}
-"""Where in a scope each bucket stands, counted as Lua does; core.lua tells what else is there."""
+"""Where in a scope each limit's bucket stands, counted as Lua does; core.lua tells what else is there."""
+
+BUDGET_PLACE = 9
+"""Where a budget's stands, in a scope of its own."""
 
 encode = msgspec.msgpack.Encoder().encode
 CONDITION = Struct("<12d")
 """The figures of a condition, in the order of upstreams.lua; behind them stands who probes."""
 
-pack_estimate = Struct("<5d").pack
+pack_estimate = Struct("<6d").pack
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -97,7 +103,7 @@ def _figures(charge: Charge) -> tuple[int, ...]:
     # A HELD bucket has no period; 1 keeps the scripts' arithmetic free of a case for it.
     period_ms = 1 if charge.kind is Kind.HELD else charge.period_ms
     figures = (charge.kind.value, charge.unit.value, charge.capacity, charge.rate, period_ms, int(charge.ends_walk))
-    return (PLACES[charge.dimension], *figures)
+    return (PLACES.get(charge.dimension, BUDGET_PLACE), *figures)
 
 
 GOOD = Ending(Sign.GOOD)
@@ -122,15 +128,21 @@ class EndingEncoder:
 
 
 def encode_estimate(estimate: Estimate) -> bytes:
-    """Return figures as one argument, each between nothing and `MOST_UNITS`."""
+    """Return figures as one argument, each between nothing and `MOST_UNITS`, money and `MOST_NANO_USD`."""
     if (
         max(estimate.input, estimate.output, estimate.total) > MOST_UNITS
         or min(estimate.input, estimate.output, estimate.total) < 0
     ):
-        estimate = Estimate(
-            estimate.request, *(min(max(0, n), MOST_UNITS) for n in (estimate.input, estimate.output, estimate.total))
-        )
-    return pack_estimate(estimate.request, estimate.input, estimate.output, estimate.total, estimate.slot)
+        asked = (estimate.input, estimate.output, estimate.total)
+        tokens_in, tokens_out, tokens = (min(max(0, n), MOST_UNITS) for n in asked)
+        estimate = Estimate(estimate.request, tokens_in, tokens_out, tokens, estimate.slot, estimate.cost_nano_usd)
+    cost = min(max(0, estimate.cost_nano_usd), MOST_NANO_USD)
+    return pack_estimate(estimate.request, estimate.input, estimate.output, estimate.total, estimate.slot, cost)
+
+
+def encode_seed(seed: Seed) -> bytes:
+    """Return what was spent of a budget as one argument."""
+    return doubles((min(seed.spent_nano_usd, MOST_NANO_USD), seed.at_ms, seed.charge.period_ms))
 
 
 def doubles(figures: Sequence[int]) -> bytes:
@@ -167,6 +179,8 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     if reply.verdict == QUEUED:
         levels = _levels(reply.levels, rows[-1].charges) if reply.levels else ()
         return Queued(reply.now_ms, reply.row, _refusals(reply.refusals, rows), levels)
+    if reply.verdict == UNSEEDED:
+        return Unseeded(reply.now_ms, tuple(rows[0].charges[at] for at in reply.levels))
     return Spent(reply.now_ms)
 
 

@@ -6,7 +6,8 @@
 --
 -- A scope is a string of doubles: how many leases reach it, when all that was posted will have leaked (ms), then three for each
 -- dimension, its bucket: debt (unit*ms where it leaks, units elsewhere), at (ms), held (units). It stays while a lease reaches it, and
--- until it is drained. Before these, a script keeps for each bucket whether it has touched it: others stay as they were.
+-- until it is drained. A budget has a scope of its own, and its one bucket the first place there. Only seed.lua makes one: without the
+-- key, what was spent is not known. Before these figures, a script keeps for each bucket whether it has touched it: others stay as they were.
 --
 -- A row is a list of groups, one for each scope. A group is a string of doubles: the reach of its holds, 1 where it is the caller's own,
 -- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope. The charges of a row are numbered
@@ -19,9 +20,11 @@ local REACH, OWN, FIRST, CHARGE = 1, 2, 3, 7
 local PLACE, KIND, UNIT, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6
 local LEASES, DRAINED, FIRST_PLACE, LAST_PLACE, LAST_FIGURE = 7, 8, 9, 24, 26
 local LEAKS, CALENDAR, HELD = 0, 1, 2
-local REQUEST, SLOT = 0, 4
+local REQUEST, SLOT, MONEY = 0, 4, 5
 local OF_REQUEST, OF_DEPLOYMENT = 0, 2
 local LATE_MS, REST_MS, MOST = 3600000, 3600000, 9007199254740991
+local DAY_MS, WEEK_MS, MONDAY_MS, DAYS_BEFORE_EPOCH = 86400000, 604800000, 345600000, 719468
+local SCOPE = 'dddddddddddddddddddd'
 local REAPED_AT_ONCE, WAITER_TTL_MS = 8, 5000
 
 local call, max, min, floor, ceil, sub, rep = redis.call, math.max, math.min, math.floor, math.ceil, string.sub, string.rep
@@ -38,9 +41,32 @@ local scopes, groups = {}, {}
 
 local function scope_of(text)
   if not text then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} end
-  local scope = {0, 0, 0, 0, 0, 0, from_bytes('dddddddddddddddddddd', text)}
+  local scope = {0, 0, 0, 0, 0, 0, from_bytes(SCOPE, text)}
   scope.text = text
   return scope
+end
+
+-- Whether a key is that of a budget's scope: kb, ob or pb, whose it is.
+local function is_budget(key)
+  return sub(key, #PREFIX + 2, #PREFIX + 3) == 'b:'
+end
+
+-- When the period of the calendar ends that a time lies in: a day, a week from Monday (the epoch began on a Thursday) or, where it has no
+-- length, a month. Years are taken to begin with March, so that the leap day ends one: the first one with year 0.
+local function period_end(at, period)
+  if period > 0 then
+    local first = period == WEEK_MS and MONDAY_MS or 0
+    return (floor((at - first) / period) + 1) * period + first
+  end
+  local function new_year(year)
+    return 365 * year + floor(year / 4) - floor(year / 100) + floor(year / 400)
+  end
+  local days = floor(at / DAY_MS) + DAYS_BEFORE_EPOCH
+  local year = floor(days / 365.2425)
+  if new_year(year) > days then year = year - 1 elseif new_year(year + 1) <= days then year = year + 1 end
+  local month = floor((5 * (days - new_year(year)) + 2) / 153)
+  local ends = month < 11 and new_year(year) + floor((153 * month + 155) / 5) or new_year(year + 1)
+  return (ends - DAYS_BEFORE_EPOCH) * DAY_MS
 end
 
 -- The groups of these texts; what rows share is read once. The last figure of each is followed by one more, which is none.
@@ -81,7 +107,7 @@ local function open_row(row, keys)
       if now > at then
         if scope[place] > 0 then
           if group[c + KIND] == LEAKS then scope[place] = max(0, scope[place] - group[c + RATE] * (now - at))
-          elseif floor(now / group[c + PERIOD]) > floor(at / group[c + PERIOD]) then scope[place] = 0 end
+          elseif now >= period_end(at, group[c + PERIOD]) then scope[place] = 0 end
         end
         scope[place + 1] = now
       end
@@ -155,13 +181,13 @@ local function restore(scope)
   end
 end
 
--- Write every scope and every pool that was touched, once.
+-- Write every scope and every pool that was touched, once. What is posted to a budget that the store knows nothing of, the ledger has.
 local function flush()
   local written, n = {'MSET'}, 1
   for key, scope in pairs(scopes) do
-    if scope.touched then
+    if scope.touched and (scope.text or not is_budget(key)) then
       if scope.text then restore(scope) end
-      written[n + 1], written[n + 2], n = key, to_bytes('dddddddddddddddddddd', unpack(scope, LEASES, LAST_FIGURE)), n + 2
+      written[n + 1], written[n + 2], n = key, to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE)), n + 2
     end
   end
   if n > 1 then call(unpack(written)) end

@@ -34,14 +34,15 @@ local function post(lease, scope, group, c, n, total)
     scope[DRAINED] = max(scope[DRAINED], scope[place + 1] + ceil(scope[place] / group[c + RATE]))
   else
     scope[place] = min(MOST, scope[place] + units)
-    scope[DRAINED] = max(scope[DRAINED], (floor(scope[place + 1] / period) + 1) * period)
+    scope[DRAINED] = max(scope[DRAINED], period_end(scope[place + 1], period))
   end
   hold(scope, place, -taken)
   lease.taken[n], lease.posted[n] = lease.taken[n] - taken, total
 end
 
--- Post the request itself where `counts`, which is one however often it is reported, and tokens as `used` reports them, if it does.
-local function post_all(lease, counts, used)
+-- Post the request itself where `counts`, which is one however often it is reported, tokens as `used` reports them, if it does, and what
+-- it cost, which an end alone tells: that is in whose period it is spent.
+local function post_all(lease, counts, used, cost)
   local n = 0
   for g = 1, #lease.row do
     local group, scope = lease.row[g], lease.scopes[g]
@@ -50,6 +51,8 @@ local function post_all(lease, counts, used)
       local unit = group[c + UNIT]
       if unit == REQUEST then
         if counts then post(lease, scope, group, c, n, lease.taken[n] + lease.posted[n]) end
+      elseif unit == MONEY then
+        if cost then post(lease, scope, group, c, n, cost) end
       elseif unit ~= SLOT and used then
         post(lease, scope, group, c, n, used[unit + 1])
       end

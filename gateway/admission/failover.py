@@ -11,7 +11,7 @@ import structlog
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable
 from gateway.policy.admission import Acquire, Report, Row, Settle, Switch
-from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Verdict
+from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.leases import Buckets
 from gateway.policy.shares import placed, shared
@@ -48,7 +48,7 @@ class Local:
             verdict = self._buckets.switch(Switch(request.id, request.ending, rows, FOR_EVER_MS), self._now_ms())
         else:
             verdict = self._buckets.acquire(Acquire(request.id, rows, FOR_EVER_MS, b""), self._now_ms())
-        return None if isinstance(verdict, Queued | Spent) else placed(verdict, places)
+        return None if isinstance(verdict, Queued | Spent | Unseeded) else placed(verdict, places)
 
     def report(self, reports: Sequence[Report]) -> None:
         """Say how upstreams do that this worker's own leases have."""

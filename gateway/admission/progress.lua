@@ -1,6 +1,6 @@
 -- Renew leases, and post what they have used so far.
 --
--- KEYS: leases, ledger, then the leases. ARGV: now, then the figures of each lease (msgpack, indexed by unit). The reply is the list
+-- KEYS: leases, ledger, then the leases. ARGV: now, then the figures of each lease (doubles by unit). The reply is the list
 -- of positions, from 0, of leases that live no more.
 
 local lost = {}
@@ -8,7 +8,7 @@ for i = 3, #KEYS do
   local id = sub(KEYS[i], #PREFIX + 7)
   local lease = read_lease(id)
   if lease and not waits(lease) then
-    local used = {from_bytes('ddddd', ARGV[i - 1])}
+    local used = {from_bytes('dddddd', ARGV[i - 1])}
     lease.used = ARGV[i - 1]
     post_all(lease, used[REQUEST + 1] > 0, used)
     write_lease(id, lease, lease.ttl)

@@ -157,16 +157,16 @@ local function lapse(id)
   drop_lease(id)
   if not lease then return end
   if waits(lease) and lease.noted == 0 then return withdraw(id, lease, nil) end
+  local used = lease.used == '' and {0, 0, 0, 0, 0, 0} or {from_bytes('dddddd', lease.used)}
   leave_queue(id, lease)
-  post_all(lease, true, nil)
+  post_all(lease, true, nil, used[MONEY + 1])
   end_attempt(id, lease, NOTHING)
   release_all(lease)
   local texts = {}
   for g, group in ipairs(lease.row) do texts[g] = group.text end
   local posted = encode(lease.ttl, lease.keys, lease.posted, texts)
   call('SET', PREFIX .. 'done:' .. id, 'expired' .. posted, 'PX', LATE_MS)
-  local used = lease.used == '' and {0, 0, 0, 0} or {from_bytes('ddddd', lease.used)}
-  note('abandoned', id, encode({lease.opened, 1, used[2], used[3], used[4]}))
+  note('abandoned', id, encode({lease.opened, 1, used[2], used[3], used[4], used[6]}))
   dispatch(lease.pool)
 end
 

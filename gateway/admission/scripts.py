@@ -26,6 +26,7 @@ PARTS: Mapping[str, tuple[str, str, str]] = {
     "report": ("core", "ends rows claims upstreams queue", ""),
     "order": ("core rows upstreams", "", ""),
     "tick": ("core", "ends rows claims upstreams queue", ""),
+    "seed": ("core", "", ""),
 }
 """By script: the parts that it always needs, those that it needs seldom, and those that may ask for both."""
 

@@ -2,6 +2,18 @@
 
 local OVER_LIMIT = 2
 
+-- The reply to a request with budgets of which nothing is known, nil where there are none: they stand first in each row, one a scope, and
+-- are the same in all.
+local function unseeded()
+  local missing, groups = {}, tonumber(sub(ARGV[FIRST_ROW] or '00', 2, 2))
+  for g = 1, groups do
+    local key = KEYS[FIRST_KEY + g]
+    if not is_budget(key) then break end
+    if call('EXISTS', key) == 0 then missing[#missing + 1] = g - 1 end
+  end
+  return missing[1] and encode({UNSEEDED, now, 0, missing, {}, 0})
+end
+
 -- Test the rows in order and commit the first that fits; waiters whose pool a row is in come before it. Returns what was found: the
 -- lease that it makes, if one fitted, and else the rows of the last one's pool that may be waited for, by somebody of so much patience.
 local function choose(prior, most)

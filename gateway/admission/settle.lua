@@ -1,11 +1,11 @@
 -- End a lease and post what was used. After an expiry only the difference is posted, after a settlement nothing is written.
 --
--- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (msgpack, indexed by
+-- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (doubles by
 -- unit), the ledger's closing, 1 where there is to be a row, how the attempt ended (see `end_attempt`). The reply is two integers: now, and 1 where there is a lease that this
 -- call or one before it ended. The tombstone is 'settled', then that second integer.
 
 local id = sub(KEYS[3], #PREFIX + 7)
-local spends = ARGV[2] ~= '1'
+local spends, used = ARGV[2] ~= '1', {from_bytes('dddddd', ARGV[3])}
 local lease, keep_ms, opened = read_lease(id), LATE_MS, ARGV[5] == '1' and 1 or 0
 if lease and waits(lease) and lease.noted == 0 then
   drop_lease(id)
@@ -15,7 +15,7 @@ if lease and waits(lease) and lease.noted == 0 then
 end
 if lease then
   if lease.waiter then seldom().leave(id, lease) end
-  if spends then post_all(lease, true, {from_bytes('ddddd', ARGV[3])}) end
+  if spends then post_all(lease, true, used, used[MONEY + 1]) end
   end_attempt(id, lease, ARGV[6])
   release_all(lease)
   drop_lease(id)
@@ -28,7 +28,7 @@ else
     local row = groups_of(texts, 0, #texts)
     local late = {keys = keys, posted = posted, row = row, taken = {}, scopes = open_row(row, keys)}
     for n = 1, #posted do late.taken[n] = 0 end
-    if spends then post_all(late, false, {from_bytes('ddddd', ARGV[3])}) end
+    if spends then post_all(late, false, used, used[MONEY + 1]) end
     keep_ms, opened = 2 * ttl, 1
   end
 end

@@ -9,9 +9,10 @@ local CODE_BUSY, CODE_RATE = '2', '3'
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
 local old = read_lease(id)
-if not old then
+local not_now = not old and encode({SPENT, now, 0, {}, {}, 0}) or unseeded()
+if not_now then
   flush()
-  return encode({SPENT, now, 0, {}, {}, 0})
+  return not_now
 end
 local ttl, sign = tonumber(ARGV[2]), sub(ARGV[3], 2, 2)
 if not waits(old) and sign ~= CODE_BUSY and sign ~= CODE_RATE then post_all(old, true, nil) end

@@ -22,6 +22,7 @@ class Dimension(StrEnum):
     TPM_OUT = "tpm_out"
     RPD = "rpd"
     CONCURRENCY = "conc"
+    BUDGET = "budget"
 
 
 class Unit(IntEnum):
@@ -32,10 +33,11 @@ class Unit(IntEnum):
     OUTPUT = 2
     TOTAL = 3
     SLOT = 4
+    NANO_USD = 5
 
 
 class Kind(IntEnum):
-    """How a bucket gives back: by leaking, at the end of its UTC day, or only when its holder ends."""
+    """How a bucket gives back: by leaking, at the end of a period of the calendar, or only when its holder ends."""
 
     RATE = 0
     CALENDAR = 1
@@ -53,10 +55,10 @@ class Reach(IntEnum):
 class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a candidate takes from one bucket.
 
-    `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`). A RATE bucket
-    holds `capacity` (B) and leaks `rate` (L) a `period_ms` (P); CALENDAR empties at the end of each period of the epoch; HELD
-    has no rate. `limit` is the figure that the operator wrote and that headers show. `ends_walk` marks a limit of the caller's
-    own that no other candidate may be tried past.
+    `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`; a budget has one of
+    its own: `kb:…`, `pb:…`, `ob:…`). A RATE bucket holds `capacity` (B) and leaks `rate` (L) a `period_ms` (P); CALENDAR empties
+    at the end of each period of the calendar, see `gateway.policy.periods`; HELD has no rate. `limit` is the figure that the
+    operator wrote and that headers show. `ends_walk` marks a limit of the caller's own that no other candidate may be tried past.
     """
 
     scope: str
@@ -71,6 +73,11 @@ class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tenant: bool
     ends_walk: bool
 
+    @property
+    def is_budget(self) -> bool:
+        """Return whether it is money: what was spent is known before anybody asks, or must be asked of the ledger first."""
+        return self.unit is Unit.NANO_USD
+
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a request is held to cost, indexed by `Unit`."""
@@ -80,10 +87,11 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     output: int
     total: int
     slot: int = 1
+    cost_nano_usd: int = 0
 
     def of(self, unit: Unit) -> int:
         """Return the figure that charges of this unit take."""
-        return (self.request, self.input, self.output, self.total, self.slot)[unit]
+        return (self.request, self.input, self.output, self.total, self.slot, self.cost_nano_usd)[unit]
 
 
 class Precedence(IntEnum):
@@ -111,6 +119,7 @@ class Upstream(msgspec.Struct, frozen=True, gc=False):
 class Row(msgspec.Struct, frozen=True, gc=False):
     """One candidate: charge these buckets and this deployment serves the request at this tier.
 
+    Budgets stand first among the charges; all rows of a request, which are one caller's, have the same.
     `pool` is the queue in which requests wait for such a deployment, empty where none does. `last`: nothing comes after it, so
     that it is tried even if its breaker is open.
     """
@@ -251,3 +260,11 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
     id: str
     ending: Ending
+
+
+class Seed(msgspec.Struct, frozen=True, gc=False):
+    """What was spent of a budget by `at_ms` in the period that this lies in, for a store that knows nothing of it."""
+
+    charge: Charge
+    at_ms: int
+    spent_nano_usd: int

@@ -95,6 +95,13 @@ class Queued(msgspec.Struct, frozen=True, gc=False):
     levels: tuple[Level, ...]
 
 
+class Unseeded(msgspec.Struct, frozen=True, gc=False):
+    """What was spent of these budgets the store does not know: nothing was decided, and nothing of the request written."""
+
+    now_ms: int
+    charges: tuple[Charge, ...]
+
+
 class Turn(IntEnum):
     """What became of a waiter."""
 
@@ -113,4 +120,4 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
     opened: bool
 
 
-Verdict = Granted | Refused | Queued | Spent
+Verdict = Granted | Refused | Queued | Spent | Unseeded

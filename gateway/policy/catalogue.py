@@ -65,6 +65,13 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 NO_LIMITS = Limits()
 
 
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be spent in each `day`, `week` (from Monday) or `month` of the calendar, UTC."""
+
+    nano_usd: int
+    period: str = "month"
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """The timers of one upstream exchange, in seconds. Comments never count as progress."""
 
@@ -191,10 +198,12 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     project: str | None = None
     projects: frozenset[str] | None = None
     project_tiers: Mapping[str, Tier] = {}
+    project_budgets: Mapping[str, Budget] = {}
     plan: str
     limits: Limits = NO_LIMITS
     per_model: Mapping[str, Limits] = {}
     concurrency_per_model: int | None = None
+    budget: Budget | None = None
     tiers: frozenset[Tier] = frozenset({Tier.DEFAULT})
     default_tier: str | None = None
     auto: str = "overflow"
@@ -219,6 +228,7 @@ class Org(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     limits: Limits = NO_LIMITS
     per_model: Mapping[str, Limits] = {}
+    budget: Budget | None = None
 
 
 class TierTerms(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,8 @@ class Lease(msgspec.Struct):
     turn: tuple[int, Row] | None = None
     opened: bool = False
     """The ledger knows of it."""
+    cost_nano_usd: int = 0
+    """What it had cost when that was last reported."""
 
     def claim(self, charge: Charge) -> Claim:
         """Return what the lease has in a charge's bucket by now."""

@@ -8,7 +8,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Estimate, Row, Unit
+from gateway.policy.admission import Charge, Estimate, Row, Seed, Unit
 from gateway.policy.answers import Cause, Level
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
 from gateway.policy.limits import EXACT, Bucket, weight
@@ -59,6 +59,14 @@ class Holds:
             if claim.posted:
                 lease.past[place] = claim
 
+    def unseeded(self, rows: Sequence[Row]) -> tuple[Charge, ...]:
+        """Return the budgets of a request of which nothing is known."""
+        return tuple(charge for row in rows[:1] for charge in row.charges if charge.is_budget and not self._knows(charge))
+
+    def seed(self, seed: Seed) -> None:
+        """Take what was spent of a budget; one that was heard of meanwhile stays as it is."""
+        self.buckets.setdefault(place_of(seed.charge), Bucket(seed.spent_nano_usd, seed.at_ms))
+
     def post_requests(self, lease: Lease, now_ms: int) -> None:
         """Post the request itself."""
         for claim in lease.claims.values():
@@ -70,8 +78,14 @@ class Holds:
         if used.request:
             self.post_requests(lease, now_ms)
         for claim in lease.claims.values():
-            if claim.charge.unit not in (Unit.REQUEST, Unit.SLOT):
+            if claim.charge.unit not in (Unit.REQUEST, Unit.SLOT, Unit.NANO_USD):
                 self._post(claim, used.of(claim.charge.unit), now_ms)
+
+    def post_cost(self, lease: Lease, cost_nano_usd: int, now_ms: int) -> None:
+        """Post what the request cost: once it has ended, for that tells in whose period it is spent."""
+        for claim in lease.claims.values():
+            if claim.charge.is_budget:
+                self._post(claim, cost_nano_usd, now_ms)
 
     def _post(self, claim: Claim, total: int, now_ms: int) -> None:
         """Bring what the claim has posted up to `total`: out of its hold, and beyond it in full."""
@@ -108,7 +122,13 @@ class Holds:
         bucket.fold(charge, now_ms)
         return bucket
 
+    def _knows(self, charge: Charge) -> bool:
+        return place_of(charge) in self.buckets
+
     def _touch(self, charge: Charge, now_ms: int) -> Bucket:
+        if charge.is_budget and not self._knows(charge):
+            # It must not pass for one of which little was spent; the ledger has what is posted here.
+            return Bucket()
         bucket = self.buckets.setdefault(place_of(charge), Bucket())
         bucket.fold(charge, now_ms)
         return bucket

@@ -3,14 +3,15 @@
 Rows are tested in order at one instant and the first that fits takes all its holds; a refusal writes nothing. Where none fits a
 request may wait: it holds what it takes of its caller, and whoever makes room gives it to whose turn it is. A lease ends once: by
 `settle`, or by expiry when nobody renewed it. Requests post when there is content or an end that is not one of capacity, tokens
-as they are reported. What a lease has taken or posted in a bucket is never tested or taken again. Unix milliseconds. Pure.
+as they are reported, money at the end. What a lease has taken or posted in a bucket is never tested or taken again. Unix
+milliseconds. Pure.
 """
 
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
-from gateway.policy.admission import NO_ENDING, Acquire, Progress, Reach, Report, Settle, Switch
-from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Verdict
+from gateway.policy.admission import NO_ENDING, Acquire, Progress, Reach, Report, Seed, Settle, Switch
+from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.claims import Done, Event, Lease, told_to_come_back
 from gateway.policy.queue import Pool, Waiter
@@ -56,6 +57,8 @@ class Buckets:
             return self._said(live, now_ms)
         if self._ended(request.id, now_ms) is not None:
             return Spent(now_ms)
+        if unknown := self._holds.unseeded(request.rows):
+            return Unseeded(now_ms, unknown)
         lease = Lease(request.id, request.ttl_ms, now_ms + request.ttl_ms)
         verdict = self._serve(lease, request, now_ms)
         if isinstance(verdict, Granted):
@@ -71,6 +74,8 @@ class Buckets:
         lease = self.leases.get(request.id)
         if lease is None:
             return Spent(now_ms)
+        if unknown := self._holds.unseeded(request.rows):
+            return Unseeded(now_ms, unknown)
         if not lease.waits and not request.ending.sign.is_capacity:
             self._holds.post_requests(lease, now_ms)
         self._leave(lease)
@@ -84,6 +89,11 @@ class Buckets:
             self._stay(lease, now_ms)
         self._dispatch(left, now_ms)
         return verdict
+
+    def seed(self, seeds: Sequence[Seed]) -> None:
+        """Take what was spent of budgets of which nothing is known."""
+        for each in seeds:
+            self._holds.seed(each)
 
     def confirm(self, lease_id: str, now_ms: int) -> Verdict:
         """Take the turn that has come. Unless it has, the answer is that of a waiter, or of an ended lease."""
@@ -120,6 +130,7 @@ class Buckets:
         if not request.capacity:
             self._holds.post_requests(lease, now_ms)
             self._holds.post_used(lease, request.actual, now_ms)
+            self._holds.post_cost(lease, request.actual.cost_nano_usd, now_ms)
         self._room.end_attempt(lease, request.ending, now_ms)
         self._holds.release(lease, now_ms)
         self._close(request.id, 2 * lease.ttl_ms, now_ms)
@@ -135,6 +146,7 @@ class Buckets:
                 lost.append(report.id)
             elif not lease.waits:
                 self._holds.post_used(lease, report.so_far, now_ms)
+                lease.cost_nano_usd = report.so_far.cost_nano_usd
                 lease.expires_ms = now_ms + lease.ttl_ms
         return tuple(lost)
 
@@ -247,6 +259,7 @@ class Buckets:
         if done is not None and done.claims and not request.capacity:
             lease = Lease(request.id, done.ttl_ms, now_ms, claims=done.claims)
             self._holds.post_used(lease, request.actual, now_ms)
+            self._holds.post_cost(lease, request.actual.cost_nano_usd, now_ms)
         opened = done is not None or request.certain
         if opened:
             self._close(request.id, LATE_MS if done is None else 2 * done.ttl_ms, now_ms)
@@ -274,6 +287,7 @@ class Buckets:
             return
         self._leave(lease)
         self._holds.post_requests(lease, now_ms)
+        self._holds.post_cost(lease, lease.cost_nano_usd, now_ms)
         self._room.end_attempt(lease, NO_ENDING, now_ms)
         self._holds.release(lease, now_ms)
         self.done[lease.id] = Done(now_ms + LATE_MS, lease.ttl_ms, lease.claims)

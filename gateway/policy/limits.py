@@ -3,7 +3,7 @@
 A bucket never forgives a hold: only what was posted leaks away. `debt` is what was posted and is still in the bucket, `held` what
 live leases may yet post. RATE counts its debt in unit·ms, so that leaking is exact in integers: each millisecond takes `rate` of
 it, and one unit weighs `period_ms`; in any stretch of W ms it posts at most B + L·W/P units, and over-runs (what goes beyond a
-hold, or comes after its lease expired). CALENDAR empties at the end of each period of the epoch (a UTC day). HELD counts holders
+hold, or comes after its lease expired). CALENDAR empties at the end of each period of the calendar. HELD counts holders
 alone. Times are Unix milliseconds. Pure.
 """
 
@@ -12,10 +12,12 @@ from fractions import Fraction
 import msgspec
 
 from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
-from gateway.policy.catalogue import Limits
+from gateway.policy.catalogue import Budget, Limits
+from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
+
+__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "weight"]
 
 MINUTE_MS = 60_000
-DAY_MS = 86_400_000
 
 EXACT = 2**53
 """Lua counts in doubles, which are exact below this: no full bucket may weigh as much."""
@@ -51,6 +53,17 @@ def charges(scope: str, limits: Limits, *, reach: Reach, tenant: bool, ends_walk
     return tuple(found)
 
 
+def budget_charge(owner: str, budget: Budget) -> Charge:
+    """Return what a candidate takes from the budget of `owner` (`kb`, `pb` or `ob`, and whose it is).
+
+    The period is part of the bucket's name: what was spent in another one's is no figure for it.
+    """
+    whose, _, name = owner.partition(":")
+    fixed = (Dimension.BUDGET, Kind.CALENDAR, Unit.NANO_USD, Reach.REQUEST)
+    most = budget.nano_usd
+    return Charge(f"{whose}:{budget.period}:{name}", *fixed, most, 0, PERIODS[budget.period], most, tenant=True, ends_walk=True)
+
+
 def _shape(limit: int, limits: Limits) -> tuple[int, int]:
     """Return a rate's burst and its sustained part. The ratio is taken as written: 0.29 of 100 is 29."""
     if not limits.strict:
@@ -74,7 +87,7 @@ class Bucket(msgspec.Struct):
             return
         if charge.kind is Kind.RATE:
             self.debt = max(0, self.debt - charge.rate * (now_ms - self.at_ms))
-        elif charge.kind is Kind.CALENDAR and now_ms // charge.period_ms > self.at_ms // charge.period_ms:
+        elif charge.kind is Kind.CALENDAR and now_ms >= self._period_end_ms(charge):
             self.debt = 0
         self.at_ms = now_ms
 
@@ -104,7 +117,7 @@ class Bucket(msgspec.Struct):
         return self.at_ms - now_ms - (-weighed // charge.rate)
 
     def _period_end_ms(self, charge: Charge) -> int:
-        return (self.at_ms // charge.period_ms + 1) * charge.period_ms
+        return bounds_ms(self.at_ms, charge.period_ms)[1]
 
 
 def weight(charge: Charge) -> int:

@@ -6,7 +6,7 @@ from collections import Counter
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection, StoreError
 from gateway.policy.admission import Acquire, Dimension, Precedence, Row, Switch
-from gateway.policy.answers import Cause, Granted, Queued, Refused
+from gateway.policy.answers import Cause, Granted, Queued, Refused, Unseeded
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock
 from tests.integration.admission.state import (
@@ -19,6 +19,7 @@ from tests.integration.admission.state import (
     stored,
     upstreams,
 )
+from tests.sim.memory import Memory
 from tests.sim.program import Operation, Program, done, specified
 from tests.sim.supply import BREAKER, CHARGES
 
@@ -49,9 +50,11 @@ class Tally:
     def note(self, operation: object, verdict: object) -> None:
         """Count one operation."""
         self.operations += 1
-        if not isinstance(operation, Acquire | Switch) or not isinstance(verdict, Granted | Refused | Queued):
+        if not isinstance(operation, Acquire | Switch):
             return
-        self.verdicts[type(verdict).__name__] += 1
+        self.verdicts[type(verdict).__name__] += isinstance(verdict, Granted | Refused | Queued | Unseeded)
+        if not isinstance(verdict, Granted | Refused | Queued):
+            return
         for refusal in verdict.refusals:
             self.dimensions[refusal.charge.dimension] += 1
             self.causes[refusal.cause] += 1
@@ -62,7 +65,7 @@ class Tally:
         """Return what the programs did not do often enough."""
         found = []
         asked = self.verdicts.total()
-        for verdict, fewest in (("Granted", FEWEST_ADMITTED), ("Queued", FEWEST_QUEUED)):
+        for verdict, fewest in (("Granted", FEWEST_ADMITTED), ("Queued", FEWEST_QUEUED), ("Unseeded", FEWEST_OF_A_KIND)):
             if self.verdicts[verdict] < fewest * asked:
                 found.append(f"{verdict}: {self.verdicts[verdict]} of {asked}")
         refusals = self.causes.total()
@@ -89,6 +92,7 @@ class Comparison:
         self.admission = admission
         self._clock = clock
         self._program = Program(seed, clock, self.reference)
+        self._memory = Memory(seed, clock, self.reference, admission)
 
     async def run(self, operations: int) -> None:
         """Do so many operations with both. Raises `MismatchError`."""
@@ -97,11 +101,13 @@ class Comparison:
 
     async def step(self) -> None:
         """Do the next operation with both. Raises `MismatchError`."""
+        await self._memory.pass_on()
         operation = self._program.next()
         rows = self._program.rows_of(operation) if isinstance(operation, str) else ()
         wanted = specified(self.reference, operation, self._clock.now_ms)
         got = await self._done(operation, rows)
         self._program.heard(operation, wanted)
+        self._memory.heard(wanted)
         self.tally.note(operation, wanted)
         self._same("verdict", got, wanted, operation)
         await self._compare_state(operation)

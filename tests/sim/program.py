@@ -13,6 +13,7 @@ from gateway.policy.admission import Acquire, Ending, Estimate, Order, Progress,
 from gateway.policy.answers import Granted, Queued
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
+from gateway.policy.periods import PERIODS, bounds_ms
 from tests.integration.admission.rows import TTL_MS, Clock
 from tests.sim.supply import CANDIDATES, Candidate
 
@@ -64,6 +65,9 @@ class Program:
         if self.random.random() < 0.006:
             step_ms = self.random.choice((30_000, 70_000, DAY_MS // 20))
         self.clock.now_ms += step_ms
+        if self.random.random() < 0.002:
+            _, ends_ms = bounds_ms(self.clock.now_ms, self.random.choice([*PERIODS.values()]))
+            self.clock.now_ms = ends_ms - self.random.randint(0, 3_000)
         return self._operation(self.random.choices([*WEIGHTS], [*WEIGHTS.values()])[0])
 
     def _operation(self, kind: str) -> Operation:
@@ -108,7 +112,8 @@ class Program:
         """Return what a request costs: mostly little, sometimes more than a whole bucket."""
         scale = self.random.choices((5, 20, 60, 2_400), (30, 40, 28, 2))[0]
         tokens_in, tokens_out = self.random.randint(0, scale), self.random.randint(0, scale)
-        return Estimate(request, tokens_in, tokens_out, tokens_in + tokens_out)
+        cost_nano_usd = self.random.choices((0, self.random.randint(1, 10**11), 10**13), (10, 89, 1))[0]
+        return Estimate(request, tokens_in, tokens_out, tokens_in + tokens_out, cost_nano_usd=cost_nano_usd)
 
     def rows(self) -> tuple[Row, ...]:
         """Return up to three candidates of one key; the last may be told that nothing comes after it."""

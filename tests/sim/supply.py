@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gateway.policy.admission import Charge, Precedence, Upstream
+from msgspec.structs import replace
+
+from gateway.policy.admission import Charge, Dimension, Precedence, Upstream
 from gateway.policy.catalogue import (
     NO_LIMITS,
     Breaker,
+    Budget,
     Deployment,
     Guards,
     Key,
@@ -28,7 +31,7 @@ KEYS = (
         name="ci",
         org="acme",
         plan="p",
-        limits=Limits(rpm=10, tpm=1_500, rpd=25, concurrency=9),
+        limits=Limits(rpm=10, tpm=1_500, rpd=30, concurrency=9),
         flex=Guards(rpm=20, concurrency=3),
         over_limit=Guards(rpm=30, tpm=2_000, concurrency=5),
     ),
@@ -40,8 +43,21 @@ KEYS = (
         limits=Limits(rpm=20, tpm_in=500, tpm_out=350, concurrency=8, strict=True),
         per_model={"b": Limits(rpm=12)},
     ),
+    Key(
+        id="capped",
+        name="capped",
+        org="acme",
+        plan="p",
+        project="search",
+        limits=Limits(rpm=25),
+        budget=Budget(nano_usd=600_000_000_000, period="day"),
+        project_budgets={"search": Budget(nano_usd=900_000_000_000, period="week")},
+    ),
 )
+"""The last one spends money; the limits of the others are for themselves."""
+
 ORG = Org(name="acme", limits=Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5), per_model={"a": Limits(rpm=30)})
+SPENDER = replace(ORG, budget=Budget(nano_usd=1_000_000_000_000, period="month"))
 
 TERMS: Mapping[Tier, TierTerms] = {
     Tier.PRIORITY: TierTerms(queue_s=10.0),
@@ -88,7 +104,12 @@ def candidates_of(key: Key) -> tuple[Candidate, ...]:
     return tuple(
         Candidate(
             upstream_of(deployment, terms),
-            target_charges(Tenant(key, ORG), Target(model, deployment, tier), terms, walks_past_rates=key.id != "ci"),
+            target_charges(
+                Tenant(key, ORG if key.budget is None else SPENDER),
+                Target(model, deployment, tier),
+                terms,
+                walks_past_rates=key.id != "ci",
+            ),
             model.name,
             tier,
             PRECEDENCE[tier],
@@ -101,3 +122,4 @@ def candidates_of(key: Key) -> tuple[Candidate, ...]:
 
 CANDIDATES = {key.id: candidates_of(key) for key in KEYS}
 CHARGES = {place_of(charge): charge for found in CANDIDATES.values() for each in found for charge in each.charges}
+BUDGETS = tuple(charge for charge in CHARGES.values() if charge.dimension is Dimension.BUDGET)

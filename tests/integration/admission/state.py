@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.admission.client import cell_prefix
-from gateway.admission.codec import PLACES
+from gateway.admission.codec import BUDGET_PLACE, PLACES
 from gateway.admission.connection import Argument, Connection, Reply, pack
 from gateway.policy.admission import Charge, Dimension
 from gateway.policy.claims import Claim
@@ -53,7 +53,7 @@ async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix
         if packed is not None:
             count, _, *figures = (int(figure) for figure in struct.unpack(f"<{len(packed) // 8}d", packed))
             reached[scope] = count
-            for dimension, at in PLACES.items():
+            for dimension, at in (*PLACES.items(), (Dimension.BUDGET, BUDGET_PLACE)):
                 if (scope, dimension) in charges:
                     note(buckets, charges[scope, dimension], Bucket(*figures[at - 9 : at - 6]), now_ms)
     settled = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"settled")}

@@ -1,16 +1,20 @@
 """What the scripts owe the store: keys that live as long as they must, a ledger that can be read, and nothing else."""
 
+from datetime import UTC, datetime
+from random import Random
+
 import msgspec
 import pytest
 
 from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, ledger_key
 from gateway.admission.connection import Connection
-from gateway.policy.admission import Dimension, Estimate, Order, Upstream, Word
-from gateway.policy.answers import Granted, Posted, Refused, Spent
-from gateway.policy.catalogue import Limits
+from gateway.policy.admission import Dimension, Estimate, Order, Row, Seed, Upstream, Word
+from gateway.policy.answers import Granted, Posted, Refused, Spent, Unseeded
+from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.claims import place_of
 from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE
-from gateway.policy.limits import MINUTE_MS
+from gateway.policy.limits import MINUTE_MS, budget_charge
+from gateway.policy.periods import PERIODS, bounds_ms
 from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, progress, row, settle, switch
 from tests.integration.admission.state import PREFIX, ask, ledger, pairs, stored
 
@@ -114,7 +118,7 @@ async def test_the_ledger_has_what_each_end_was_given(admission: Admission, conn
     entries = [dict(pairs(flat)) for _, flat in await ask(connection, "XRANGE", ledger_key(), "-", "+")]
     blobs = [entry[b"blob"] for entry in entries]
     assert (blobs[0], blobs[1], blobs[4]) == (b"opened settled", b"closed settled", b"closed lapsed")
-    assert msgspec.msgpack.decode(blobs[3]) == ["opened lapsed", 1, 10, 5, 15]
+    assert msgspec.msgpack.decode(blobs[3]) == ["opened lapsed", 1, 10, 5, 15, 0]
 
 
 async def test_a_hold_that_the_store_lost_is_counted_and_is_no_credit(
@@ -195,3 +199,43 @@ async def test_what_is_disabled_stays_so_for_ever(admission: Admission, connecti
     assert [each.state for each in await admission.standings((upstream,))] == ["disabled"]
     await admission.order(Order(Word.ENABLE, (upstream,)))
     assert await ask(connection, "KEYS", "*") == []
+
+
+def budget_row(period: str, cost_nano_usd: int = 10) -> Row:
+    budget = budget_charge("kb:ci", Budget(nano_usd=100, period=period))
+    return row((budget,), LIMITS, cost=Estimate(1, 1, 1, 2, cost_nano_usd=cost_nano_usd))
+
+
+@pytest.mark.parametrize("period", PERIODS)
+async def test_periods_end_when_the_calendar_says(admission: Admission, clock: Clock, period: str) -> None:
+    charge = budget_row(period).charges[0]
+    random = Random(period)
+    first, last = (int(datetime(year, 1, 1, tzinfo=UTC).timestamp() * 1000) for year in (2090, 2500))
+    ends = {bounds_ms(random.randint(first, last), charge.period_ms)[1] for _ in range(300)}
+    for at_ms in sorted(ends | {each - 1 for each in ends}):
+        clock.now_ms = at_ms
+        await admission.seed([Seed(charge, at_ms, 0)])
+        verdict = await admission.acquire(acquire(f"{at_ms}", budget_row(period)))
+        await admission.settle(settle(f"{at_ms}", capacity=True))
+        assert isinstance(verdict, Granted)
+        assert verdict.levels[0].reset_ms == bounds_ms(at_ms, charge.period_ms)[1] - at_ms
+
+
+async def test_a_budget_is_known_until_its_period_ends(admission: Admission, connection: Connection, clock: Clock) -> None:
+    asked = budget_row("month")
+    key, ends_ms = PREFIX + asked.charges[0].scope, bounds_ms(clock.now_ms, asked.charges[0].period_ms)[1]
+    assert await admission.acquire(acquire("mine", asked)) == Unseeded(clock.now_ms, asked.charges[:1])
+    assert await ask(connection, "KEYS", "*") == []
+    await admission.seed([Seed(asked.charges[0], clock.now_ms, 5)])
+    assert await ask(connection, "PEXPIRETIME", key) == ends_ms
+    await admission.acquire(acquire("mine", asked))
+    assert await ask(connection, "PTTL", key) == -1
+    await admission.settle(settle("mine", capacity=True))
+    assert await ask(connection, "PEXPIRETIME", key) == ends_ms
+
+
+async def test_of_two_who_tell_the_first_is_believed(admission: Admission, clock: Clock) -> None:
+    asked = budget_row("week")
+    for spent in (95, 0):
+        await admission.seed([Seed(asked.charges[0], clock.now_ms, spent)])
+    assert isinstance(await admission.acquire(acquire("mine", asked)), Refused)

@@ -6,16 +6,27 @@ import msgspec
 import pytest
 from msgspec.structs import astuple
 
-from gateway.admission.codec import KEPT_ROWS, MOST_UNITS, EndingEncoder, RowEncoder, condition, doubles, encode_estimate, verdict
+from gateway.admission.codec import (
+    KEPT_ROWS,
+    MOST_NANO_USD,
+    MOST_UNITS,
+    EndingEncoder,
+    RowEncoder,
+    condition,
+    doubles,
+    encode_estimate,
+    verdict,
+)
 from gateway.policy.admission import Charge, Ending, Estimate, Precedence, Reach, Row, Sign, Upstream
-from gateway.policy.answers import Cause, Granted, Level, Refusal, Refused, Spent
-from gateway.policy.catalogue import Breaker, Limits, Tier
-from gateway.policy.limits import charges
+from gateway.policy.answers import Cause, Granted, Level, Refusal, Refused, Spent, Unseeded
+from gateway.policy.catalogue import Breaker, Budget, Limits, Tier
+from gateway.policy.limits import budget_charge, charges
 from gateway.policy.upstreams import Condition
 
 PREFIX = "tg:v1:{c0}:"
 KEY = charges("k:ci", Limits(rpm=60, concurrency=2), reach=Reach.REQUEST, tenant=True, ends_walk=True)
 NOWHERE = Upstream()
+BUDGET = budget_charge("kb:ci", Budget(nano_usd=5_000_000_000))
 ONE = charges("d:a/one", Limits(rpd=9), reach=Reach.DEPLOYMENT, tenant=False)
 
 
@@ -38,6 +49,12 @@ def test_charges_are_grouped_by_scope() -> None:
         [0, 1, 9, 0, 0, 60, 60, 60_000, 1, 24, 2, 4, 2, 0, 1, 1],
         [2, 0, 12, 1, 0, 9, 0, 86_400_000, 0],
     ]
+
+
+def test_a_budget_has_the_first_place_of_a_scope_of_its_own() -> None:
+    encoded = RowEncoder(PREFIX).encode(row((BUDGET, *KEY)))
+    assert encoded.keys == ("tg:v1:{c0}:kb:month:ci", "tg:v1:{c0}:k:ci")
+    assert unpacked(encoded.groups[0]) == [0, 1, 9, 1, 5, 5_000_000_000, 0, 0, 1]
 
 
 def test_the_same_charges_are_encoded_once() -> None:
@@ -88,8 +105,10 @@ def test_charges_of_a_scope_stand_together() -> None:
 @pytest.mark.parametrize(
     ("figures", "told"),
     [
-        (Estimate(1, 2, 3, 5), [1, 2, 3, 5, 1]),
-        (Estimate(0, -2, 10**18, 10**18), [0, 0, MOST_UNITS, MOST_UNITS, 1]),
+        (Estimate(1, 2, 3, 5), [1, 2, 3, 5, 1, 0]),
+        (Estimate(0, -2, 10**18, 10**18), [0, 0, MOST_UNITS, MOST_UNITS, 1, 0]),
+        (Estimate(1, 2, 3, 5, cost_nano_usd=-1), [1, 2, 3, 5, 1, 0]),
+        (Estimate(1, 2, 3, 5, cost_nano_usd=10**18), [1, 2, 3, 5, 1, MOST_NANO_USD]),
     ],
 )
 def test_figures_are_bounded(figures: Estimate, told: list[int]) -> None:
@@ -122,3 +141,8 @@ def test_a_condition_is_read_in_the_scripts_order() -> None:
     found = condition(doubles([*range(1, 12), 1]) + b"lease-7")
     assert astuple(found) == (*range(1, 12), "lease-7", True)
     assert condition(None) == Condition()
+
+
+def test_budgets_that_nothing_is_known_of() -> None:
+    rows = (row((BUDGET, *KEY)), row((BUDGET, *ONE)))
+    assert verdict(packed(4, 7, 0, [0], [], 0), rows) == Unseeded(7, (BUDGET,))

@@ -1,0 +1,97 @@
+"""The laws of budgets: random programs without over-runs, over days, weeks and months, with a store that forgets and a ledger."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gateway.policy.admission import Estimate, Row, Seed, Upstream
+from gateway.policy.answers import Unseeded
+from gateway.policy.catalogue import Budget, Limits, Tier
+from gateway.policy.claims import place_of
+from gateway.policy.limits import DAY_MS, budget_charge
+from gateway.policy.periods import bounds_ms
+from tests.unit.policy.leases import Store, deployment, key, model
+
+CAPACITY = 1_000
+BUDGETS = tuple(
+    budget_charge(owner, Budget(nano_usd=CAPACITY, period=period))
+    for owner, period in (("kb:ci", "day"), ("pb:acme:search", "week"), ("ob:acme", "month"))
+)
+OTHERS = key(Limits(concurrency=6)) + model("a", Limits(rpm=9)) + deployment("a/one", Limits(concurrency=5))
+
+Step = tuple[str, int, int, int]
+PROGRAMS = st.lists(
+    st.tuples(
+        st.sampled_from(("acquire", "acquire", "acquire", "settle", "settle", "switch", "progress", "expire", "forget")),
+        st.integers(0, 9),
+        st.integers(0, 4),
+        st.sampled_from((0, 0, 1, 900, 20_000, DAY_MS // 3, 9 * DAY_MS)),
+    ),
+    min_size=10,
+    max_size=40,
+)
+
+
+def row_of(number: int, quarters: int = 4) -> Row:
+    cost = Estimate(1, 1, 1, 2, cost_nano_usd=(100 + 40 * number) * quarters // 4)
+    return Row(Upstream(), "a", Tier.DEFAULT, BUDGETS + OTHERS, cost)
+
+
+class World:
+    """A store, and the ledger beside it: what was spent, and when that was posted."""
+
+    def __init__(self) -> None:
+        self.store = Store()
+        self.spent: list[tuple[int, int]] = []
+
+    def since(self, period_ms: int) -> int:
+        began_ms, _ = bounds_ms(self.store.now_ms, period_ms)
+        return sum(units for at_ms, units in self.spent if at_ms >= began_ms)
+
+    def run(self, step: Step) -> None:
+        kind, number, quarters, pause_ms = step
+        self.store.now_ms += pause_ms
+        lease_id, live = f"lease-{number}", self.store.buckets.leases
+        # What lapses is spent as it was last reported, and what is settled as that says.
+        spent = {lease.id: lease.cost_nano_usd for lease in live.values()}
+        match kind:
+            case "acquire":
+                self.acquire(lease_id, row_of(number))
+            case "settle" if lease_id in live:
+                spent[lease_id] = max(spent[lease_id], row_of(number, quarters).estimate.cost_nano_usd)
+                self.store.settle(lease_id, replace(row_of(number).estimate, cost_nano_usd=spent[lease_id]))
+            case "switch":
+                self.store.switch(lease_id, row_of(number))
+            case "progress":
+                self.store.progress(lease_id, row_of(number, quarters).estimate)
+            case "forget":
+                held = {place for lease in live.values() for place in lease.claims}
+                for place in {place_of(each) for each in BUDGETS} - held:
+                    self.store.buckets.buckets.pop(place, None)
+            case _:
+                self.store.buckets.expire(self.store.now_ms)
+        self.spent += [(self.store.now_ms, units) for gone, units in spent.items() if gone not in live]
+
+    def acquire(self, lease_id: str, row: Row) -> None:
+        before = {lease.id: lease.cost_nano_usd for lease in self.store.buckets.leases.values()}
+        verdict = self.store.acquire(lease_id, row)
+        if isinstance(verdict, Unseeded):
+            lapsed = sum(units for gone, units in before.items() if gone not in self.store.buckets.leases)
+            now_ms = self.store.now_ms
+            self.store.buckets.seed([Seed(each, now_ms, self.since(each.period_ms) + lapsed) for each in verdict.charges])
+            self.store.acquire(lease_id, row)
+
+
+@given(PROGRAMS)
+def test_what_is_spent_and_held_stays_within_the_budget_and_is_what_the_ledger_says(program: list[Step]) -> None:
+    world = World()
+    for step in program:
+        world.run(step)
+        for charge in BUDGETS:
+            assert world.since(charge.period_ms) <= CAPACITY
+            found = world.store.buckets.buckets.get(place_of(charge))
+            if found is not None:
+                bucket = replace(found)
+                bucket.fold(charge, world.store.now_ms)
+                assert bucket.debt == world.since(charge.period_ms)
+                assert bucket.debt + bucket.held <= CAPACITY

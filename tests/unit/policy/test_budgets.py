@@ -1,0 +1,131 @@
+"""Budgets over buckets: what is known of them, in whose period money is spent, and what a refusal says."""
+
+import pytest
+
+from gateway.policy.admission import Charge, Estimate, Row, Seed
+from gateway.policy.answers import Cause, Granted, Refused, Unseeded
+from gateway.policy.catalogue import Budget, Limits
+from gateway.policy.claims import place_of
+from gateway.policy.limits import DAY_MS, budget_charge
+from tests.unit.policy.leases import NOW_MS, TTL_MS, Store, deployment, key, row
+
+DAY = budget_charge("kb:ci", Budget(nano_usd=100, period="day"))
+MONTH = budget_charge("ob:acme", Budget(nano_usd=1_000, period="month"))
+SLOT = deployment("a/one", Limits(concurrency=9))
+
+
+def costs(nano_usd: int) -> Estimate:
+    return Estimate(1, 10, 20, 30, cost_nano_usd=nano_usd)
+
+
+def asking(nano_usd: int, *charges: Charge) -> Row:
+    return row(charges or (DAY,), SLOT, cost=costs(nano_usd))
+
+
+def known(*charges: Charge, spent: int = 0) -> Store:
+    store = Store()
+    store.buckets.seed([Seed(each, NOW_MS, spent) for each in charges or (DAY,)])
+    return store
+
+
+def level(store: Store, charge: Charge = DAY) -> tuple[int, int]:
+    bucket = store.buckets.buckets[place_of(charge)]
+    bucket.fold(charge, store.now_ms)
+    return bucket.debt, bucket.held
+
+
+def test_a_period_is_part_of_a_budgets_name() -> None:
+    assert [DAY.scope, MONTH.scope] == ["kb:day:ci", "ob:month:acme"]
+
+
+def test_a_budget_that_nothing_is_known_of_decides_nothing() -> None:
+    store = known(DAY)
+    assert store.acquire("mine", asking(10, DAY, MONTH)) == Unseeded(NOW_MS, (MONTH,))
+    assert (store.buckets.leases, store.events, level(store)) == ({}, [], (0, 0))
+    store.buckets.seed([Seed(MONTH, NOW_MS, 7)])
+    assert isinstance(store.acquire("mine", asking(10, DAY, MONTH)), Granted)
+    assert (level(store), level(store, MONTH)) == ((0, 10), (7, 10))
+
+
+def test_a_move_to_a_budget_that_nothing_is_known_of_leaves_the_attempt_as_it_was() -> None:
+    store = known(DAY)
+    store.acquire("mine", asking(10))
+    assert store.switch("mine", asking(10, MONTH)) == Unseeded(NOW_MS, (MONTH,))
+    assert store.buckets.leases["mine"].row is not None
+    assert level(store) == (0, 10)
+
+
+def test_the_first_to_tell_is_believed() -> None:
+    store = known(DAY, spent=90)
+    store.buckets.seed([Seed(DAY, NOW_MS, 0)])
+    assert level(store) == (90, 0)
+
+
+def test_what_could_cost_more_than_is_left_is_refused_and_nothing_else_is_tried() -> None:
+    store = known(DAY, spent=60)
+    store.acquire("one", asking(30))
+    verdict = store.acquire("two", asking(11), asking(11))
+    assert isinstance(verdict, Refused)
+    assert [(each.row, each.charge, each.cause) for each in verdict.refusals] == [(0, DAY, Cause.LIMIT)]
+    assert isinstance(store.acquire("three", asking(10)), Granted)
+
+
+def test_a_budget_is_named_before_other_limits_that_refuse() -> None:
+    store = known(DAY, spent=100)
+    store.acquire("holder", row(key(Limits(concurrency=1))))
+    verdict = store.acquire("mine", row((DAY,), key(Limits(concurrency=1)), SLOT, cost=costs(1)))
+    assert isinstance(verdict, Refused)
+    assert verdict.refusals[0].charge == DAY
+
+
+def test_nothing_is_spent_before_the_end_and_then_in_the_ends_own_period() -> None:
+    store = known(DAY, spent=50)
+    store.now_ms = NOW_MS + DAY_MS - 1
+    store.acquire("mine", asking(40))
+    store.progress("mine", costs(30))
+    assert level(store) == (50, 40)
+    store.now_ms += 1
+    assert level(store) == (0, 40)
+    store.settle("mine", costs(35))
+    assert level(store) == (35, 0)
+
+
+def test_what_lapses_has_spent_what_it_last_reported_and_late_only_the_rest() -> None:
+    store = known(DAY)
+    store.acquire("mine", asking(40))
+    store.progress("mine", costs(12))
+    store.now_ms += TTL_MS
+    store.buckets.expire(store.now_ms)
+    assert level(store) == (12, 0)
+    store.settle("mine", costs(35))
+    assert level(store) == (35, 0)
+
+
+def test_an_over_run_is_spent_in_full() -> None:
+    store = known(DAY)
+    store.acquire("mine", asking(40))
+    store.settle("mine", costs(130))
+    assert level(store) == (130, 0)
+
+
+def test_an_end_in_capacity_spends_nothing() -> None:
+    store = known(DAY)
+    store.acquire("mine", asking(40))
+    store.settle("mine", costs(40), capacity=True)
+    assert level(store) == (0, 0)
+
+
+def test_what_is_late_does_not_make_a_budget_known() -> None:
+    store = known(DAY)
+    store.acquire("mine", asking(40))
+    store.now_ms += TTL_MS
+    store.buckets.expire(store.now_ms)
+    del store.buckets.buckets[place_of(DAY)]
+    store.settle("mine", costs(35))
+    assert isinstance(store.acquire("next", asking(1)), Unseeded)
+
+
+@pytest.mark.parametrize("cost", [0, 100])
+def test_the_last_of_a_budget_may_be_spent(cost: int) -> None:
+    store = known(DAY, spent=100 - cost)
+    assert isinstance(store.acquire("mine", asking(cost)), Granted)
