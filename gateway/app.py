@@ -27,6 +27,7 @@ from gateway.admission.redis_client import open_client
 from gateway.admission.reports import Reports
 from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
+from gateway.budgets import Budgeted
 from gateway.config import Config, compile_catalogue
 from gateway.job import Snapshot, Store
 from gateway.pipeline import Corridor
@@ -35,9 +36,10 @@ from gateway.policy.keys import check_key, enter
 from gateway.policy.retries import RetryBudget
 from gateway.policy.routing import Planner
 from gateway.providers import DIALECTS
-from gateway.stores.database import Writer
+from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
 from gateway.stores.ledger import LEASE_S, Ledger
+from gateway.stores.spending import Spending
 from gateway.stores.stream import Stream
 from gateway.stores.traces import Traces
 from gateway.tasks import Owned
@@ -66,6 +68,8 @@ SETTLE_S = 10.0
 
 CELL = "c0"
 
+log = structlog.get_logger(__name__)
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a gateway runs: its worker's own name, the store, its state, and what key digests are made with."""
@@ -86,7 +90,6 @@ class Gateway:
 
     def __init__(self, config: Config, place: Place) -> None:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
-        self._log = structlog.get_logger(__name__)
         self._place = place
         self._tasks = Owned()
         self._health = LedgerHealth()
@@ -103,6 +106,7 @@ class Gateway:
         self._serves_alone = config.redis.on_failure.rates == "local"
         failover = Failover(admission, Local(unix_ms, place.is_orphan, catalogue.breaker) if self._serves_alone else None)
         self._writer = Writer(config.database.url.reveal())
+        self._reader = Reader(config.database.url.reveal())
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None
         cells = Cells(labels_of(catalogue))
@@ -117,7 +121,11 @@ class Gateway:
             snapshot_of(catalogue, self._transports, config.leases.ttl_s),
             self._authenticate,
             Store(
-                failover, self._leases, self._turns, Reports(failover, self._tasks), RetryBudget(catalogue.fallback.retry_budget)
+                Budgeted(failover, admission, Spending(self._reader)),
+                self._leases,
+                self._turns,
+                Reports(failover, self._tasks),
+                RetryBudget(catalogue.fallback.retry_budget),
             ),
             Bookkeeper(failover, self._observer, time.monotonic),
         )
@@ -177,6 +185,7 @@ class Gateway:
         await self._connection.close()
         await self._redis.aclose()
         await self._writer.close()
+        await self._reader.close()
         for transport in self._transports.values():
             await transport.aclose()
         await self._tasks.drain(SETTLE_S)
@@ -197,7 +206,7 @@ class Gateway:
         return key
 
     def _fault(self, request_id: str) -> None:
-        self._log.exception("request_failed", request_id=request_id)
+        log.exception("request_failed", request_id=request_id)
 
 
 def snapshot_of(catalogue: Catalogue, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:

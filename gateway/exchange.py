@@ -122,7 +122,7 @@ class Reservation:
         if self._source is None:
             return Estimate(0, 0, 0, 0)
         usage, _ = self.usage()
-        return Estimate(1, usage.input, usage.output, usage.total)
+        return self._used(usage)
 
     def usage(self) -> tuple[Usage, bool]:
         """Return the usage and whether it is an estimate.
@@ -161,7 +161,7 @@ class Reservation:
             id=record.request_id,
             # What was never dispatched spends nothing, even where it was granted.
             capacity=self.capacity or self.hold is not Hold.GRANTED,
-            actual=Estimate(1, usage.input, usage.output, usage.total),
+            actual=self._used(usage),
             closed=encode(closed(record, opened)),
             certain=certain,
             ending=self._ending,
@@ -174,6 +174,9 @@ class Reservation:
                 record.opened, record.settled_unix_ms = posted.opened, posted.now_ms
         finally:
             self._books.observe(record)
+
+    def _used(self, usage: Usage) -> Estimate:
+        return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=self._cost_nano_usd(usage) or 0)
 
     def _cost_nano_usd(self, usage: Usage) -> int | None:
         return self._tariff.cost_nano_usd(usage, None if self._source is None else self._tariff.echo(self._source.tier))

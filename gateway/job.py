@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
 from gateway.admission.reports import Reports
 from gateway.admission.turns import Turns
+from gateway.budgets import Budgeted
 from gateway.exchange import Reservation
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
@@ -37,7 +37,7 @@ class Store(msgspec.Struct, frozen=True):
     `retries` is this worker's alone: how much work it may repeat.
     """
 
-    admission: Failover
+    admission: Budgeted
     leases: Leases
     turns: Turns
     reports: Reports

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from gateway.job import Job, Store
 from gateway.policy import verdicts
 from gateway.policy.admission import Row, Wait
-from gateway.policy.answers import Queued, Verdict
+from gateway.policy.answers import Answer, Queued
 from gateway.policy.charging import Target
 from gateway.policy.patience import Patience, wait_of
 from gateway.watch import Cut
@@ -36,7 +36,7 @@ class Waiting:
         rest_s = min(job.due.commit_s - job.now_s(), patience.longest_s - record.queued_ms / 1000)
         return wait_of(patience, record.org or "", turns.worker, rest_s)
 
-    async def turn(self, queued: Queued, wait: Wait, target: Target, rows: Sequence[Row]) -> Verdict:
+    async def turn(self, queued: Queued, wait: Wait, target: Target, rows: Sequence[Row]) -> Answer:
         """Return what the store says of `rows` when the turn has come, and `queued` itself where it has not come in time.
 
         The request counts as waiting for `target`.
@@ -44,7 +44,7 @@ class Waiting:
         job = self._job
         record, began_s = job.reservation.record, job.now_s()
         record.rate_headers = verdicts.rate_headers(queued.levels)
-        verdict: Verdict = queued
+        verdict: Answer = queued
         try:
             while isinstance(verdict, Queued):
                 job.watch.arm((Cut.QUEUE, began_s + wait.patience_ms / 1000))

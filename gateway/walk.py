@@ -15,10 +15,10 @@ from gateway.job import Job, Store
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import NO_ENDING, Acquire, Report, Row, Switch, Wait
-from gateway.policy.answers import Granted, Queued, Refusal, Refused, Spent, Verdict
+from gateway.policy.answers import Answer, Granted, Queued, Refusal, Refused, Spent
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
-from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, remaining
+from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
 from gateway.policy.trace import reason_of
 from gateway.providers.protocol import Edits
 from gateway.upstream.attempt import Committed, Dispatch, Flowing, attempt
@@ -83,7 +83,7 @@ class Walk:
         if isinstance(committed, Flowing) and (self._watched or reservation.holder.exhausted_ms):
             self._store.reports.tell(Report(reservation.record.request_id, reservation.hand_over_ending()))
 
-    async def _acquire(self) -> Verdict:
+    async def _acquire(self) -> Answer:
         """Ask for a first candidate: of the model asked for alone where that is to be waited for, then of all that follow it."""
         plan = self._job.plan
         self._ahead = self._offered = remaining(plan, ())
@@ -101,7 +101,7 @@ class Walk:
             raise self._refused()
         return await self._ask(self._wait())
 
-    async def _ask(self, wait: Wait | None) -> Verdict:
+    async def _ask(self, wait: Wait | None) -> Answer:
         """Return what the store says of the offer, once the wait that it may bring is over."""
         job = self._job
         reservation, ttl_ms = job.reservation, job.snapshot.lease_ttl_ms
@@ -123,7 +123,7 @@ class Walk:
             reservation.hold = Hold.NONE
         return verdict
 
-    async def _switch(self, candidate: Candidate, failed: Failed) -> Verdict:
+    async def _switch(self, candidate: Candidate, failed: Failed) -> Answer:
         """Give the candidate up and ask for the next. Raises the failure's own error when none may follow."""
         job = self._job
         reservation = job.reservation
@@ -158,7 +158,7 @@ class Walk:
             return None
         return self._waiting.next(plan.patience)
 
-    async def _turn(self, queued: Queued, wait: Wait) -> Verdict:
+    async def _turn(self, queued: Queued, wait: Wait) -> Answer:
         """Return the turn for the offer's last model, with the refusals that it passed by; `queued` where it does not come."""
         candidates = self._job.plan.candidates
         last = candidates[self._offered[-1]].stage
@@ -176,7 +176,7 @@ class Walk:
     def _rows(self) -> tuple[Row, ...]:
         return offer(self._job.plan, self._ahead)[: len(self._offered)]
 
-    def _granted(self, verdict: Verdict) -> Candidate:
+    def _granted(self, verdict: Answer) -> Candidate:
         """Return the candidate that was granted. Raises what the refusals amount to when none was."""
         if isinstance(verdict, Spent):
             # The store has lost the lease, or has given it up as lapsed: it cannot say any more what is free.
@@ -215,7 +215,7 @@ class Walk:
         noted = Attempt(
             model=candidates[place].target.model.name,
             provider=deployment.provider.name,
-            status=429 if self._ends[-1].end_class != EndClass.UNAVAILABLE else 0,
+            status=refusal_status(refusal),
             outcome="refused",
             sent=False,
             reason=reason_of(refusal),
@@ -254,7 +254,7 @@ class Walk:
         dialect = job.snapshot.dialects[provider.name]
         last = self._place == self._ahead[-1]
         record = job.reservation.record
-        adjusted = adjust(job.request, target.model, record.org or "")
+        adjusted = adjust(job.request, target.model, record.org or "", is_bounded=candidate.row.spends_budget)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
         tariff = candidate.way.tariff
         edits = Edits(

@@ -10,7 +10,7 @@ from gateway.config.rights import enforced, plan_name, rights
 from gateway.config.structs import Config
 from gateway.config.structs.serving import Breaker
 from gateway.config.structs.supply import CapacityLimits, Model, Price, Provider
-from gateway.config.structs.tenancy import FlexGuards, Guards, Key, Limits, Org
+from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limits, Org
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
@@ -19,6 +19,8 @@ _MILLION = 1_000_000
 
 _NANO_USD_PER_TOKEN = 1000
 """What 1 USD per million tokens is."""
+
+_NANO_USD = 1_000_000_000
 
 
 def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
@@ -130,7 +132,14 @@ def _per_model(limits: dict[str, Limits]) -> dict[str, catalogue.Limits]:
 
 
 def _org(name: str, org: Org) -> catalogue.Org:
-    return catalogue.Org(name=name, limits=enforced(org.limits), per_model=_per_model(org.limits.per_model))
+    per_model = _per_model(org.limits.per_model)
+    return catalogue.Org(name=name, limits=enforced(org.limits), per_model=per_model, budget=_budget(org.budget))
+
+
+def _budget(budget: Budget | None) -> catalogue.Budget | None:
+    if budget is None or budget.usd is None:
+        return None
+    return catalogue.Budget(nano_usd=int(budget.usd * _NANO_USD), period=budget.period)
 
 
 def _known_by(key: Key, pepper: bytes) -> bytes:
@@ -147,10 +156,12 @@ def _key(config: Config, key: Key) -> catalogue.Key:
         project=key.default_project,
         projects=None if key.projects is None else frozenset(key.projects),
         project_tiers={name: Tier(project.tier) for name, project in projects.items()},
+        project_budgets={name: budget for name, project in projects.items() if (budget := _budget(project.budget)) is not None},
         plan=plan_name(config, key),
         limits=enforced(plan.limits),
         per_model=_per_model(plan.limits.per_model),
         concurrency_per_model=plan.limits.concurrency_per_model,
+        budget=_budget(plan.budget),
         tiers=frozenset(Tier(tier) for tier in plan.tiers),
         default_tier=plan.default_tier,
         auto=plan.auto,

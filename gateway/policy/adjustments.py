@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.policy.catalogue import Model
+from gateway.policy.estimates import longest_output_tokens
 from gateway.wire.request import Endpoint, InferenceRequest
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
@@ -27,15 +28,22 @@ class Adjusted(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...] = ()
 
 
-def adjust(request: InferenceRequest, model: Model, org: str) -> Adjusted:
-    """Return the request as `model` takes it, for a caller of this org."""
+def adjust(request: InferenceRequest, model: Model, org: str, *, is_bounded: bool = False) -> Adjusted:
+    """Return the request as `model` takes it, for a caller of this org.
+
+    One that `is_bounded` leaves with `max_tokens`, whether or not the client set any: what it may cost was counted by them.
+    """
     fields, can, most_tokens = request.fields, model.capabilities, model.max_output_tokens
-    if ADJUSTABLE.isdisjoint(fields) and (request.max_tokens is None or most_tokens is None or request.max_tokens <= most_tokens):
+    max_tokens = request.max_tokens
+    if max_tokens is None and is_bounded:
+        bound = longest_output_tokens(request, model)
+        adjusted = adjust(replace(request, max_tokens=bound), model, org)
+        return replace(adjusted, lowered=(f"max_tokens={bound}", *adjusted.lowered))
+    if ADJUSTABLE.isdisjoint(fields) and (max_tokens is None or most_tokens is None or max_tokens <= most_tokens):
         return Adjusted(request)
     changes: dict[str, bytes | None] = {}
     lowered: dict[str, int] = {}
     dropped: tuple[str, ...] = ()
-    max_tokens = request.max_tokens
     if max_tokens is not None and most_tokens is not None and max_tokens > most_tokens:
         max_tokens = most_tokens
         lowered = {name: most_tokens for name in BOUNDS if name in fields}

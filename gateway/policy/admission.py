@@ -133,6 +133,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     precedence: Precedence = Precedence.DEFAULT
     last: bool = False
 
+    @property
+    def spends_budget(self) -> bool:
+        """Return whether what the answer costs is taken from a budget."""
+        return bool(self.charges) and self.charges[0].is_budget
+
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
     """How a request may wait for the deployments of its last row's pool: in whose turn, how long, and behind how many.

@@ -120,4 +120,6 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
     opened: bool
 
 
-Verdict = Granted | Refused | Queued | Spent | Unseeded
+Answer = Granted | Refused | Queued | Spent
+
+Verdict = Answer | Unseeded

@@ -1,8 +1,9 @@
-"""Which buckets a candidate is charged to: six scopes, the tier's exemptions and the deployment's room.
+"""Which buckets a candidate is charged to: budgets, six scopes, the tier's exemptions and the deployment's room.
 
 Limits of key and org are the caller's own; those of model and deployment are capacity and hold for every tier. Pure.
 """
 
+from collections.abc import Iterator
 from fractions import Fraction
 from math import floor
 
@@ -10,7 +11,7 @@ import msgspec
 
 from gateway.policy.admission import Charge, Reach, Upstream
 from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
-from gateway.policy.limits import charges
+from gateway.policy.limits import budget_charge, charges
 from gateway.policy.tiers import SPENDS_NO_RATES
 
 MOST_SLOTS = 2**31 - 1
@@ -35,12 +36,12 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_past_rates: bool) -> tuple[Charge, ...]:
-    """Return the charges of one candidate, the caller's own limits first.
+    """Return the charges of one candidate, the caller's own limits first and budgets, which hold for every tier, before these.
 
     `walks_past_rates`: another candidate may be tried where a rate of the caller's own refuses this one (the next one is service
     over the limit, or `rate_limit` is in `fallback.on`). The caller's concurrency always ends the walk, `rate_limit` aside.
     """
-    found: list[Charge] = []
+    found = [*_budgets(tenant)]
     for scope, limits, reach in _tenant_limits(tenant, target):
         rates, held = _split(limits)
         if target.tier not in SPENDS_NO_RATES:
@@ -82,6 +83,16 @@ def _tenant_limits(tenant: Tenant, target: Target) -> tuple[tuple[str, Limits, R
         (f"o:{org.name}", org.limits, Reach.REQUEST),
         (f"om:{org.name}:{model}", org.per_model.get(model, NO_LIMITS), Reach.MODEL),
     )
+
+
+def _budgets(tenant: Tenant) -> Iterator[Charge]:
+    key, org = tenant.key, tenant.org
+    if key.budget is not None:
+        yield budget_charge(f"kb:{key.id}", key.budget)
+    if key.project is not None and key.project in key.project_budgets:
+        yield budget_charge(f"pb:{org.name}:{key.project}", key.project_budgets[key.project])
+    if org.budget is not None:
+        yield budget_charge(f"ob:{org.name}", org.budget)
 
 
 def _split(limits: Limits) -> tuple[Limits, Limits]:

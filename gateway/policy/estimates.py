@@ -1,4 +1,4 @@
-"""What a request is held to cost before anybody knows. Tokens.
+"""What a request is held to cost before anybody knows. Tokens, and money where there is a budget.
 
 The hold must be high enough that running streams cannot overrun a limit together, and low enough that one request without
 `max_tokens` does not lock its key. Pure.
@@ -6,6 +6,7 @@ The hold must be high enough that running streams cannot overrun a limit togethe
 
 from gateway.policy.admission import Charge, Estimate, Unit
 from gateway.policy.catalogue import Model
+from gateway.policy.pricing import Tariff
 from gateway.wire.request import InferenceRequest
 
 LONGEST_HOLD_TOKENS = 8_192
@@ -28,6 +29,20 @@ def estimate(request: InferenceRequest, model: Model, smallest_bucket_tokens: in
         # The share is the whole request's, however many choices it asks for: nine of them would never fit the bucket.
         output = min(output, max(FEWEST_TOKENS, smallest_bucket_tokens // SHARE_OF_BUCKET))
     return Estimate(1, request.prompt_tokens, output, request.prompt_tokens + output)
+
+
+def longest_output_tokens(request: InferenceRequest, model: Model) -> int:
+    """Return how long one choice may be where that must be known: as the client bounds it, else as the model itself does."""
+    if request.max_tokens is not None:
+        return min(request.max_tokens, model.max_output_tokens or request.max_tokens)
+    longest = model.max_output_tokens or LONGEST_HOLD_TOKENS
+    return longest if model.context_window is None else max(1, min(longest, model.context_window - request.prompt_tokens))
+
+
+def most_nano_usd(request: InferenceRequest, model: Model, tariff: Tariff) -> int:
+    """Return the most that a request costs whose answer is bound like that; only its prompt is an estimate."""
+    output = longest_output_tokens(request, model) * request.n * request.prompts
+    return tariff.most_nano_usd(request.prompt_tokens, output)
 
 
 def smallest_bucket_tokens(charges: tuple[Charge, ...]) -> int | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
+from gateway.policy.access import can_serve, may_use
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire
 from gateway.policy.answers import Refused
@@ -32,7 +33,7 @@ from gateway.policy.explanation import Refused as Refusal
 from gateway.policy.keys import check_key, for_project
 from gateway.policy.leases import Buckets
 from gateway.policy.patience import Patience
-from gateway.policy.routing import Candidate, Plan, Planner, can_serve, may_use, remaining
+from gateway.policy.routing import Candidate, Plan, Planner, remaining
 from gateway.policy.tiers import Wish, wish
 from gateway.wire.envelope import detail
 from gateway.wire.members import split
@@ -212,7 +213,7 @@ def _targets(case: Case, plan: Plan, dropped_by: DroppedBy) -> Iterator[TargetSt
 def _target(case: Case, candidate: Candidate, dropped_by: DroppedBy, share: float) -> TargetStep:
     target, row = candidate.target, candidate.row
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
-    adjusted = adjust(case.request, target.model, case.key.org)
+    adjusted = adjust(case.request, target.model, case.key.org, is_bounded=row.spends_budget)
     price, cost = _costs(candidate)
     return TargetStep(
         model=target.model.name,

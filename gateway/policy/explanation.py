@@ -97,8 +97,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 class Charged(msgspec.Struct, frozen=True, kw_only=True):
     """What the request takes from one bucket.
 
-    `rate` is what leaks in `period_s`; both are null for slots. `limit` and `burst` are null where slots are only counted.
-    `fits` false: the request is larger than the whole bucket.
+    `rate` is what leaks in `period_s`; both are null for slots, and the period for a month, which has no one length. `limit` and
+    `burst` are null where slots are only counted. `fits` false: the request is larger than the whole bucket.
     """
 
     scope: str

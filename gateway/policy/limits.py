@@ -7,6 +7,7 @@ hold, or comes after its lease expired). CALENDAR empties at the end of each per
 alone. Times are Unix milliseconds. Pure.
 """
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 import msgspec
@@ -15,7 +16,7 @@ from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
 
-__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "weight"]
+__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "payer_of", "weight"]
 
 MINUTE_MS = 60_000
 
@@ -24,6 +25,9 @@ EXACT = 2**53
 
 STRICT_PERCENT = 15
 """How much of a strict limit is burst; the rest is rate, so that no minute passes the limit."""
+
+PAYERS: Mapping[str, tuple[str, ...]] = {"kb": ("key_id",), "pb": ("org", "project"), "ob": ("org",)}
+"""What the parts of a budget's name are, by the first of them."""
 
 LAYOUT = (
     (Dimension.RPM, Kind.RATE, Unit.REQUEST, MINUTE_MS),
@@ -62,6 +66,12 @@ def budget_charge(owner: str, budget: Budget) -> Charge:
     fixed = (Dimension.BUDGET, Kind.CALENDAR, Unit.NANO_USD, Reach.REQUEST)
     most = budget.nano_usd
     return Charge(f"{whose}:{budget.period}:{name}", *fixed, most, 0, PERIODS[budget.period], most, tenant=True, ends_walk=True)
+
+
+def payer_of(charge: Charge) -> dict[str, str]:
+    """Return whose budget it is, by the ledger's columns: no name has a colon."""
+    whose, _, *names = charge.scope.split(":")
+    return dict(zip(PAYERS[whose], names, strict=True))
 
 
 def _shape(limit: int, limits: Limits) -> tuple[int, int]:

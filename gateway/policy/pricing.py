@@ -32,6 +32,17 @@ class Tariff(msgspec.Struct, frozen=True, gc=False):
             return None
         return cost_nano_usd(usage, self.price, self.multiplier if echo is None else echo.multiplier)
 
+    def most_nano_usd(self, input_tokens: int, output_tokens: int) -> int:
+        """Return the most that so many tokens cost, however much of the input is cached and whatever tier is echoed.
+
+        A model without a price costs nothing that anybody knows; `check` lets none be reached under a budget.
+        """
+        if self.price is None:
+            return 0
+        multiplier = max(self.multiplier, *(echo.multiplier for echo in self.echoes.values()), 0.0)
+        usages = (Usage(input=input_tokens, output=output_tokens, cached=cached) for cached in (0, input_tokens))
+        return max(cost_nano_usd(usage, self.price, multiplier) for usage in usages)
+
 
 def cost_nano_usd(usage: Usage, price: Price, multiplier: float) -> int:
     """Return the cost of `usage` at `price`, times the tier's multiplier, rounded up.

@@ -5,19 +5,19 @@ of a class in `fallback.on` lead. Pure.
 """
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 
 import msgspec
 from msgspec.structs import replace
 
-from gateway.errors import InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.errors import InvalidValue, UnsupportedParameter
 from gateway.faults import EndClass, Failed, Fault
+from gateway.policy.access import can_serve, find_model, may_use
 from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model
-from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Org, Tier, TierTerms
+from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
-from gateway.policy.estimates import estimate, smallest_bucket_tokens
+from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_tokens
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Wish, echoes, multiplier, served
@@ -77,7 +77,7 @@ class Planner:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._chains: dict[tuple[str, str], Chain] = {}
-        self._ways: dict[tuple[str, str, Endpoint, Wish], tuple[tuple[Way, ...], ...]] = {}
+        self._ways: dict[tuple[str, str | None, str, Endpoint, Wish], tuple[tuple[Way, ...], ...]] = {}
 
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
         """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
@@ -108,7 +108,7 @@ class Planner:
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
         own = patiences[0] if request.models is None and len(patiences) > 1 else NO_PATIENCE
-        return Plan(tuple(candidates), fallback.on, fallback.max_attempts, patiences[-1], own)
+        return Plan(reserved(candidates, request), fallback.on, fallback.max_attempts, patiences[-1], own)
 
     def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
@@ -132,7 +132,7 @@ class Planner:
 
     def _ways_to(self, key: Key, model: Model, endpoint: Endpoint, wanted: Wish) -> tuple[tuple[Way, ...], ...]:
         """Return the ways to a model, one group for each tier in the order to try. Raises `UnsupportedParameter`."""
-        found = (key.id, model.name, endpoint, wanted)
+        found = (key.id, key.project, model.name, endpoint, wanted)
         known = self._ways.get(found)
         if known is None:
             serving = [d for d in model.deployments if can_serve(d, key, endpoint)]
@@ -158,23 +158,13 @@ class Planner:
         return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
 
 
-def find_model(name: str, key: Key, names: Mapping[str, Model]) -> Model:
-    """Return the model that a client names. Raises `ModelNotFound`, in the same words whether it is unknown or forbidden."""
-    model = names.get(name)
-    if model is None or not may_use(key, model):
-        raise ModelNotFound(f"The model '{name[:200]}' does not exist or you do not have access to it", param="model")
-    return model
-
-
-def may_use(key: Key, model: Model) -> bool:
-    """Return whether the key's patterns allow the model."""
-    return any(pattern == "*" or fnmatchcase(model.name, pattern) for pattern in key.models)
-
-
-def can_serve(deployment: Deployment, key: Key, endpoint: Endpoint) -> bool:
-    """Return whether the deployment serves this endpoint natively and the key may be sent there."""
-    provider = deployment.provider
-    return endpoint in provider.endpoints and any(p == "*" or fnmatchcase(provider.name, p) for p in key.providers)
+def reserved(candidates: Sequence[Candidate], request: InferenceRequest) -> tuple[Candidate, ...]:
+    """Return the candidates; where they spend a budget, each with what the dearest may cost, since any may come to serve."""
+    if not any(candidate.row.spends_budget for candidate in candidates):
+        return tuple(candidates)
+    most = max(most_nano_usd(request, each.target.model, each.way.tariff) for each in candidates)
+    held = (replace(each.row.estimate, cost_nano_usd=most) for each in candidates)
+    return tuple(replace(each, row=replace(each.row, estimate=cost)) for each, cost in zip(candidates, held, strict=True))
 
 
 def end_class(failed: Failed) -> str:
@@ -189,6 +179,13 @@ def refusal_class(refusal: Refusal) -> str:
     if refusal.charge.tenant:
         return RATE_LIMIT
     return EndClass.UNAVAILABLE if refusal.cause in (Cause.OPEN, Cause.DISABLED) else EndClass.CAPACITY
+
+
+def refusal_status(refusal: Refusal) -> int:
+    """Return what a candidate is told to have answered that was refused before it was tried."""
+    if refusal.charge.is_budget:
+        return 402
+    return 0 if refusal_class(refusal) == EndClass.UNAVAILABLE else 429
 
 
 def remaining(plan: Plan, ends: Sequence[End], *, waits: bool = False) -> tuple[int, ...]:

@@ -2,7 +2,8 @@
 
 A rate's share is rounded down and never nothing, a caller's concurrency is rounded up, a deployment's down. One request that the
 whole bucket would hold still fits a share that nobody uses. Only priority and default are served: flex and no-limit take what
-nobody counts, and service over the limit needs a limit to be over.
+nobody counts, and service over the limit needs a limit to be over. Nothing is granted that spends a budget: what is left of it
+only the store knows.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})
 
 def shared(rows: Sequence[Row], gateways: int) -> tuple[tuple[int, ...], tuple[Row, ...]]:
     """Return the rows that one of so many gateways may serve alone, and their places among all."""
-    places = tuple(place for place, row in enumerate(rows) if row.tier in SERVED_ALONE)
+    places = tuple(place for place, row in enumerate(rows) if row.tier in SERVED_ALONE and not row.spends_budget)
     return places, tuple(_row(rows[place], gateways) for place in places)
 
 

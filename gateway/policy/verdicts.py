@@ -1,16 +1,18 @@
 """What a client is told when no candidate served it, and what the books call the end. Milliseconds.
 
-Three causes must stay apart: a limit of the caller's own (429 `rate_limit_exceeded`), a busy model (429 `engine_overloaded`,
-`flex_no_capacity`) and a provider at fault (502, 504). Pure.
+Three causes must stay apart: a limit of the caller's own (429 `rate_limit_exceeded`; for money 402 `insufficient_quota`), a busy
+model (429 `engine_overloaded`, `flex_no_capacity`) and a provider at fault (502, 504). Pure.
 """
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 
 from gateway.errors import (
     Draining,
     EngineOverloaded,
     FlexNoCapacity,
     GatewayError,
+    InsufficientQuota,
     Internal,
     LimiterUnavailable,
     RateLimited,
@@ -24,6 +26,7 @@ from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Dimension, Kind, Row, Unit
 from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
+from gateway.policy.pricing import NANO_USD
 from gateway.policy.record import Outcome
 from gateway.policy.routing import refusal_class
 
@@ -49,12 +52,12 @@ def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
     if all(refusal_class(refusal) is EndClass.UNAVAILABLE for refusal in refusals):
         return UpstreamUnavailable("No provider of the model is in service at the moment", retry_after_ms=BUSY_WAIT_MS)
     if ends_walk(refusals):
-        return rate_limited(rows[last.row], last)
+        return own_limit(rows[last.row], last)
     within = [refusal for refusal in refusals if rows[refusal.row].tier is not Tier.OVER_LIMIT] or list(refusals)
     own = [refusal for refusal in within if refusal.charge.tenant]
     if len(own) == len(within):
         soonest = min(own, key=lambda refusal: (refusal.never, refusal.wait_ms is None, refusal.wait_ms or 0))
-        return rate_limited(rows[soonest.row], soonest)
+        return own_limit(rows[soonest.row], soonest)
     waits = [refusal.wait_ms for refusal in refusals if refusal.wait_ms is not None and not refusal.charge.tenant]
     return busy(rows[last.row].tier, min(waits, default=BUSY_WAIT_MS))
 
@@ -80,8 +83,20 @@ NAMES: Mapping[Dimension, str] = {
 }
 
 
-def rate_limited(row: Row, refusal: Refusal) -> RateLimited:
+OWNERS: Mapping[str, str] = {"kb": "this key", "pb": "this project", "ob": "this organization"}
+
+
+def own_limit(row: Row, refusal: Refusal) -> GatewayError:
     """Return the refusal by a limit of the caller's own, naming the limit and never another caller's use of it."""
+    if not refusal.charge.is_budget:
+        return rate_limited(row, refusal)
+    owner, period, _ = refusal.charge.scope.split(":", 2)
+    budget = f"the budget of {OWNERS[owner]}, {Decimal(refusal.charge.limit) / NANO_USD:f} USD a {period}"
+    return InsufficientQuota(f"This request may cost more than is left of {budget}: ask for fewer tokens, or have it raised")
+
+
+def rate_limited(row: Row, refusal: Refusal) -> RateLimited:
+    """Return the refusal by a rate or by slots of the caller's own."""
     charge = refusal.charge
     name = NAMES[charge.dimension]
     dimension = "requests" if charge.unit in (Unit.REQUEST, Unit.SLOT) else "tokens"

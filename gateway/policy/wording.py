@@ -32,6 +32,9 @@ SCOPES: Mapping[str, tuple[str, str]] = {
     "kx": ("key", "over_limit of key or plan"),
     "m": ("model", "limits of the model"),
     "d": ("deployment", "limits of the deployment"),
+    "kb": ("key", "budget of key or plan"),
+    "pb": ("project", "budget of the project"),
+    "ob": ("org", "budget of the org"),
 }
 """What a bucket belongs to, and where its limit is written, by the first part of its name."""
 
@@ -41,6 +44,7 @@ UNITS: Mapping[Unit, str] = {
     Unit.OUTPUT: "output tokens",
     Unit.TOTAL: "tokens",
     Unit.SLOT: "slots",
+    Unit.NANO_USD: "nano-USD",
 }
 
 
@@ -149,6 +153,8 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
     if scope == "deployment" and charge.dimension is Dimension.CONCURRENCY:
         bounded = bool(row.upstream.slots)
         rule = f"slots x headroom {terms.headroom:g}" if bounded else "no max_concurrency: congestion sets one"
+    if charge.is_budget:
+        rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: the most that the dearest target may cost"
     cost = row.estimate.of(charge.unit)
     return Charged(
         scope=scope,
@@ -157,7 +163,7 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
         limit=charge.limit if bounded else None,
         burst=charge.capacity if bounded else None,
         rate=charge.rate if charge.kind is Kind.RATE else None,
-        period_s=charge.period_ms // 1000 if charge.kind is not Kind.HELD else None,
+        period_s=charge.period_ms // 1000 or None,
         cost=cost,
         unit=UNITS[charge.unit],
         ends_walk=charge.ends_walk,

@@ -62,13 +62,14 @@ class UndecodableError(Exception):
 
 
 class Abandonment(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the admission script writes for a lease that ran out: the opening, packed as it came, and the units it posted."""
+    """What the admission script writes for a lease that ran out: the opening, packed as it came, and what it posted."""
 
     opened: msgspec.Raw
     request: int
     input: int
     output: int
     total: int
+    cost_nano_usd: int = 0
 
 
 _opened = msgspec.msgpack.Decoder(Opened)
@@ -96,7 +97,9 @@ def _from_abandoned(blob: bytes) -> Event:
     found = _abandoned.decode(blob)
     opened = _opened.decode(_unwrapped(bytes(found.opened)))
     opening = _event(*astuple(opened), ABANDONED_RANK)
-    return replace(opening, outcome=ABANDONED, input_tokens=found.input, output_tokens=found.output, estimated=True)
+    # What had cost nothing yet, or had no price: nobody knows what it came to.
+    used = {"input_tokens": found.input, "output_tokens": found.output, "cost_nano_usd": found.cost_nano_usd or None}
+    return replace(opening, outcome=ABANDONED, estimated=True, **used)
 
 
 def _from_close(blob: bytes) -> Event:

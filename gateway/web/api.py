@@ -13,8 +13,8 @@ from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
 from gateway.errors import Internal
+from gateway.policy.access import find_model, may_use
 from gateway.policy.catalogue import Catalogue, Key
-from gateway.policy.routing import find_model, may_use
 from gateway.web.envelope import render, translated
 from gateway.web.inference import Floor, Inference
 from gateway.wire.request import Endpoint

@@ -22,6 +22,7 @@ from gateway.policy.admission import (
     Precedence,
     Progress,
     Row,
+    Seed,
     Settle,
     Sign,
     Switch,
@@ -36,7 +37,7 @@ from gateway.policy.queue import Waiter
 from tests.integration.admission.rows import TTL_MS
 from tests.integration.admission.state import expected_queues, holds_are_conserved
 from tests.sim.program import row_of
-from tests.sim.supply import BREAKER, CANDIDATES, CHARGES
+from tests.sim.supply import BREAKER, BUDGETS, CANDIDATES, CHARGES
 
 WORKERS = ("w1", "w2")
 TICK_MS = 500
@@ -86,6 +87,7 @@ class Fleet(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
+        self.store.seed([Seed(charge, self.now_ms, 0) for charge in BUDGETS])
         self.debts = self._debts()
 
     @rule(
@@ -100,7 +102,8 @@ class Fleet(RuleBasedStateMachine):
         """A request comes: it is granted, waits or is refused."""
         if worker in self.down:
             return
-        rows = tuple(row_of(CANDIDATES[key][pick], Estimate(1, tokens, tokens, 2 * tokens)) for pick in picks)
+        cost = Estimate(1, tokens, tokens, 2 * tokens, cost_nano_usd=tokens * 10**9)
+        rows = tuple(row_of(CANDIDATES[key][pick], cost) for pick in picks)
         wait = Wait(org, worker, patience_ms, 12, 6) if patience_ms else None
         lease_id = f"r{len(self.asked)}"
         request = Acquire(lease_id, rows, TTL_MS, b"", wait)

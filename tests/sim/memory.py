@@ -44,6 +44,6 @@ class Memory:
     async def _forget(self) -> None:
         held = {place for lease in self._reference.leases.values() for place in lease.claims}
         for charge in BUDGETS:
-            if place_of(charge) not in held:
+            if place_of(charge) not in held and self._random.random() < 0.5:
                 self._reference.buckets.pop(place_of(charge), None)
                 await ask(self._admission._connection, "DEL", self._admission.prefix + charge.scope)

@@ -239,3 +239,15 @@ async def test_of_two_who_tell_the_first_is_believed(admission: Admission, clock
     for spent in (95, 0):
         await admission.seed([Seed(asked.charges[0], clock.now_ms, spent)])
     assert isinstance(await admission.acquire(acquire("mine", asked)), Refused)
+
+
+async def test_what_comes_late_does_not_make_a_budget_known(admission: Admission, connection: Connection, clock: Clock) -> None:
+    asked = budget_row("month")
+    await admission.seed([Seed(asked.charges[0], clock.now_ms, 5)])
+    await admission.acquire(acquire("mine", asked))
+    clock.now_ms += TTL_MS
+    await admission.tick("w1", ())
+    await ask(connection, "DEL", PREFIX + asked.charges[0].scope)
+    assert (await admission.settle(settle("mine", Estimate(1, 1, 1, 2, cost_nano_usd=7)))).opened
+    assert await ask(connection, "EXISTS", PREFIX + asked.charges[0].scope) == 0
+    assert isinstance(await admission.acquire(acquire("next", asked)), Unseeded)

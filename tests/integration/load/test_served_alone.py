@@ -23,7 +23,9 @@ RECOVERY_S = 8.0
 
 @asynccontextmanager
 async def gateway(valkey: Valkey, directory: Path, **sections: object) -> AsyncIterator[Running]:
-    models = {"m": {"deployments": [{"provider": "p", "model": "up-m", "max_concurrency": 4}]}}
+    models = {
+        "m": {"deployments": [{"provider": "p", "model": "up-m", "max_concurrency": 4}], "price": {"input": 1, "output": 2}}
+    }
     plan = {"limits": {"rpm": RPM}, "tiers": ["default", "flex"]}
     async with HttpServer(Models()) as server:
         settings = config({"p": server.base_url}, models, plan=plan, **sections)
@@ -106,3 +108,18 @@ async def test_what_runs_alone_counts_against_its_share_until_it_ends(tmp_path: 
             assert (await run.chat(service_tier="default")).status_code == 200
             valkey.start()
             await comes_to_rest(run, within_s=RECOVERY_S)
+
+
+async def test_who_has_a_budget_is_refused_until_the_store_is_back(tmp_path: Path) -> None:
+    with Valkey() as valkey:
+        async with gateway(valkey, tmp_path, key={"budget": {"usd": 5}}) as run:
+            assert (await run.chat(service_tier="default")).status_code == 200
+            await run.settled()
+            valkey.pause()
+            answer = await run.chat(service_tier="default")
+            assert (answer.status_code, answer.json()["error"]["code"]) == (503, "limiter_unavailable")
+            assert int(answer.headers["retry-after"]) >= 1
+            valkey.resume()
+            await comes_to_rest(run, within_s=RECOVERY_S)
+            assert (await run.chat(service_tier="default")).status_code == 200
+            assert [row["outcome"] for row in await run.rows() if row["outcome"] != "rejected"] == ["ok"] * 2

@@ -2,7 +2,7 @@
 
 Model M has two slots: with one held it is *busy* (over-limit and flex find no room), with two it is *full*. Model `plain` offers
 default alone and has room for all. Every key may ask RPM times a minute; it is *over* once it has. Who waits is served once the
-slots are free. Rows that spend a budget or that lose Redis are not here.
+slots are free. A key of row 29 has a budget for one request. Rows that lose Redis are not here.
 """
 
 import asyncio
@@ -59,6 +59,8 @@ class Row(msgspec.Struct, frozen=True):
 
 OVERLOADED, FLEX, LIMITED = (429, "engine_overloaded"), (429, "flex_no_capacity"), (429, "rate_limit_exceeded")
 REFUSED, WRONG = (400, "invalid_value"), (422, "out_of_range")
+SPENT = (402, "insufficient_quota")
+BUDGET = {"budget": {"usd": 0.00016}}
 FAST = {"fail_fast": True}
 COMPLETIONS = "/v1/completions"
 
@@ -110,6 +112,13 @@ ROWS = (
     Row("row_26_no_limit_unentitled", "no-limit", REFUSED),
     Row("row_28_larger_than_the_bucket", "default", LIMITED, fields={"max_tokens": 5000}),
     Row("row_28_larger_than_the_bucket_over_limit", "auto", "over-limit", key=OVERFLOW, fields={"max_tokens": 5000}),
+    Row("row_29_default_spent", "default", SPENT, before=("default",), key=BUDGET),
+    Row("row_29_auto_spent", "auto", SPENT, before=("default",), key={**BUDGET, **OVERFLOW}),
+    Row("row_29_priority_spent", "priority", SPENT, before=("default",), key=BUDGET),
+    Row("row_29_priority_spent_and_full", "priority", SPENT, before=("default",), held=FULL, key=BUDGET),
+    Row("row_29_flex_spent", "flex", SPENT, before=("default",), key=BUDGET),
+    Row("row_29_no_limit_spent", "no-limit", SPENT, before=("default",), key={**BUDGET, **NO_LIMIT}),
+    Row("row_29_default_spent_and_over", "default", SPENT, before=OVER, key={"budget": {"usd": 0.00048}}),
     Row("row_30_an_unknown_word", "turbo", WRONG),
     Row("row_30_another_case", "Default", WRONG),
     Row("row_30_an_empty_word", "", WRONG),
@@ -173,6 +182,9 @@ async def test_a_row(row: Row, table: Scene) -> None:
     assert "x-gateway-service-tier" not in response.headers
     if response.status_code in (400, 422):
         assert error["param"] == "service_tier"
+    elif row.end == SPENT:
+        assert (error["type"], response.headers["x-should-retry"]) == ("insufficient_quota", "false")
+        assert "retry-after" not in response.headers
     elif row.id.startswith("row_28"):
         assert (error["type"], response.headers["x-should-retry"]) == ("tokens", "false")
         assert "too large" in error["message"]
@@ -187,8 +199,8 @@ async def credits_of(table: Scene, key: str) -> tuple[int, int]:
     probe = await table.ask(key=key, model="plain", service_tier="default", max_tokens=1)
     await table.run.settled()
     tokens = round((TPM - int(probe.headers["x-ratelimit-remaining-tokens"])) / TOKENS)
-    if probe.status_code == 200:
-        return RPM - int(probe.headers["x-ratelimit-remaining-requests"]) - 1, tokens
+    if probe.status_code in (200, 402):
+        return RPM - int(probe.headers["x-ratelimit-remaining-requests"]) - (probe.status_code == 200), tokens
     each_s = 60 / RPM
     return RPM - 1 + -(-int(probe.headers["retry-after"]) // int(each_s)), tokens
 

@@ -19,10 +19,14 @@ ASKED_FOR = {
     "database.pool": "database: {pool: 20}",
     "plans.*.limits.dynamic": "plans: {p: {limits: {dynamic: {window: 15m}}}}",
     "keys.*.limits.dynamic": "keys: [{name: k, secret: 0123456789abcdef, limits: {dynamic: {}}}]",
-    "plans.*.budget": "plans: {p: {budget: {usd: 5}}}",
-    "keys.*.budget": "keys: [{name: k, secret: 0123456789abcdef, budget: {tokens: 5}}]",
-    "orgs.*.budget": "orgs: {o: {budget: {usd: 5}}}",
-    "orgs.*.projects.*.budget": "orgs: {o: {projects: {p: {budget: {usd: 5}}}}}",
+    "plans.*.budget.tokens": "plans: {p: {budget: {tokens: 5}}}",
+    "keys.*.budget.tokens": "keys: [{name: k, secret: 0123456789abcdef, budget: {tokens: 5}}]",
+    "orgs.*.budget.tokens": "orgs: {o: {budget: {tokens: 5}}}",
+    "orgs.*.projects.*.budget.tokens": "orgs: {o: {projects: {p: {budget: {tokens: 5}}}}}",
+    "plans.*.budget.alert": "plans: {p: {budget: {usd: 5, alert: 0.5}}}",
+    "keys.*.budget.alert": "keys: [{name: k, secret: 0123456789abcdef, budget: {usd: 5, alert: 0.5}}]",
+    "orgs.*.budget.alert": "orgs: {o: {budget: {usd: 5, alert: 0.5}}}",
+    "orgs.*.projects.*.budget.alert": "orgs: {o: {projects: {p: {budget: {usd: 5, alert: 0.5}}}}}",
     "orgs.*.projects.*.limits": "orgs: {o: {projects: {p: {limits: {rpm: 5}}}}}",
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
@@ -100,7 +104,7 @@ ops: {tokens: []}
 redis: {url: embedded, cells: 1, on_failure: {rates: local, budgets: closed, queue: refuse}}
 database: {url: "sqlite:///x.db", pool: 10}
 tiers: {default: {price: 1, queue: 0s}}
-plans: {p: {user_hash: false, budget: null, limits: {dynamic: null}}}
+plans: {p: {user_hash: false, budget: {usd: 5, tokens: null, alert: 0.8}, limits: {dynamic: null}}}
 dialects: {}
 ledger: {durability: standard, batch: 500}
 telemetry: {otlp_endpoint: "", log_bodies: false, exemplars: false, org_labels: 0, propagate: []}

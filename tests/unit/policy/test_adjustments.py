@@ -65,3 +65,18 @@ def test_a_cache_key_is_the_orgs_own() -> None:
     keys = {scoped(key, org) for key in ("chat-42", "chat-43", "") for org in ("acme", "other")}
     assert len(keys) == 6
     assert {len(key) for key in keys} == {32}
+
+
+@pytest.mark.parametrize(
+    ("fields", "max_tokens", "lowered"),
+    [
+        (b'"n":1', 100, ("max_tokens=100",)),
+        (b'"n":1,"prompt_cache_key":"a"', 100, ("max_tokens=100",)),
+        (b'"max_tokens":7', 7, ()),
+        (b'"max_completion_tokens":101', 100, ("max_completion_tokens=100",)),
+    ],
+)
+def test_what_is_bounded_always_has_a_bound(fields: bytes, max_tokens: int, lowered: tuple[str, ...]) -> None:
+    found = adjust(chat(fields), SMALL, "acme", is_bounded=True)
+    assert (found.request.max_tokens, found.lowered) == (max_tokens, lowered)
+    assert ("prompt_cache_key" in found.request.changes) == (b"prompt_cache_key" in fields)

@@ -2,9 +2,10 @@ from typing import Any
 
 import pytest
 
-from gateway.policy.admission import Charge, Dimension
-from gateway.policy.catalogue import Guards, Limits, Org, Tier, TierTerms
+from gateway.policy.admission import Charge, Dimension, Reach
+from gateway.policy.catalogue import Budget, Guards, Limits, Org, Tier, TierTerms
 from gateway.policy.charging import MOST_SLOTS, Target, Tenant, ceiling, target_charges
+from gateway.policy.limits import budget_charge, payer_of
 from tests.catalogues import TERMS, deployment, key, model
 
 FULL = Limits(rpm=10, tpm=1000, rpd=100, concurrency=4)
@@ -78,3 +79,22 @@ def test_a_keys_concurrency_per_model_is_the_key_and_models() -> None:
         walks_past_rates=False,
     )
     assert [(c.scope, c.limit) for c in plain if c.tenant] == [("km:k1:m", 200)]
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_budgets_stand_first_and_hold_for_every_tier(tier: Tier) -> None:
+    budgets = {"search": Budget(nano_usd=2, period="week"), "chat": Budget(nano_usd=9)}
+    spender = key(limits=FULL, budget=Budget(nano_usd=1, period="day"), project="search", project_budgets=budgets)
+    org = Org(name="acme", limits=FULL, budget=Budget(nano_usd=3))
+    target = Target(MODEL, MODEL.deployments[0], tier)
+    charges = target_charges(Tenant(spender, org), target, TERMS[tier], walks_past_rates=True)
+    money = charges[:3]
+    assert [(c.scope, c.capacity) for c in money] == [("kb:day:k1", 1), ("pb:week:acme:search", 2), ("ob:month:acme", 3)]
+    assert all(c.is_budget and c.tenant and c.ends_walk and c.reach is Reach.REQUEST for c in money)
+    assert not any(c.is_budget for c in charges[3:])
+
+
+def test_the_ledger_knows_whose_a_budget_is() -> None:
+    owners = ("kb:k1", "pb:acme:search", "ob:acme")
+    found = [payer_of(budget_charge(owner, Budget(nano_usd=1, period="week"))) for owner in owners]
+    assert found == [{"key_id": "k1"}, {"org": "acme", "project": "search"}, {"org": "acme"}]

@@ -1,7 +1,9 @@
 import pytest
 
 from gateway.policy.admission import Estimate
-from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate
+from gateway.policy.catalogue import Price
+from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_nano_usd
+from gateway.policy.pricing import Tariff
 from tests.catalogues import model, request
 
 
@@ -26,3 +28,21 @@ from tests.catalogues import model, request
 def test_the_hold_is_bounded(fields: dict[str, int], cap: int | None, bucket: int | None, output: int) -> None:
     found = estimate(request("m", prompt_tokens=7, **fields), model("m", max_output_tokens=cap), bucket)
     assert found == Estimate(1, 7, output, 7 + output)
+
+
+@pytest.mark.parametrize(
+    ("fields", "bounds", "output"),
+    [
+        pytest.param({"max_tokens": 10_000_000}, {}, 10_000_000, id="what was asked for, however much"),
+        pytest.param({"max_tokens": 5000}, {"max_output_tokens": 4096}, 4096, id="which the model cannot give"),
+        pytest.param({"max_tokens": 5000}, {"context_window": 1000}, 5000, id="and the window is the provider's to judge"),
+        pytest.param({}, {"max_output_tokens": 100_000}, 100_000, id="the most that the model gives"),
+        pytest.param({}, {"max_output_tokens": 100_000, "context_window": 1007}, 1000, id="and the window leaves"),
+        pytest.param({}, {"context_window": 5}, 1, id="which is never nothing"),
+        pytest.param({}, {}, LONGEST_HOLD_TOKENS, id="where nothing is known"),
+        pytest.param({"max_tokens": 100, "n": 3, "prompts": 2}, {}, 600, id="for each choice of each prompt"),
+    ],
+)
+def test_the_most_that_a_request_may_cost(fields: dict[str, int], bounds: dict[str, int], output: int) -> None:
+    asked, tariff = request("m", prompt_tokens=7, **fields), Tariff(Price(input=1_000_000, output=3))
+    assert most_nano_usd(asked, model("m", **bounds), tariff) == 7_000_000 + 3 * output

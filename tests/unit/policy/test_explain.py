@@ -4,7 +4,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.policy.catalogue import Capabilities, Catalogue, Fallback, Guards, Key, Limits, Price, Queue, Secret, Tier, TierTerms
+from gateway.policy.catalogue import (
+    Budget,
+    Capabilities,
+    Catalogue,
+    Fallback,
+    Guards,
+    Key,
+    Limits,
+    Price,
+    Queue,
+    Secret,
+    Tier,
+    TierTerms,
+)
 from gateway.policy.explain import Asked, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.wire.request import Endpoint
@@ -251,3 +264,17 @@ def test_slots_that_nobody_declared_are_counted_without_a_limit() -> None:
 def test_tiers_without_terms_are_explained_too() -> None:
     of = replace(catalogue(model("A", deployment("A", P1, max_concurrency=7))), tiers={Tier.FLEX: TierTerms(queue_s=1.0)})
     assert told(of, key(), service_tier="fast").targets[0].charges[0].rule == "slots x headroom 1"
+
+
+def test_a_budget_is_told_with_what_the_dearest_target_may_cost() -> None:
+    of = catalogue(model("A", price=Price(input=1, output=2)), model("B", price=Price(input=1, output=5)))
+    found = told(of, key(budget=Budget(nano_usd=100)), models=["A", "B"], max_tokens=50)
+    charge = found.targets[0].charges[0]
+    assert (charge.scope, charge.bucket, charge.dimension, charge.unit) == ("key", "kb:month:k1", "budget", "nano-USD")
+    assert (charge.limit, charge.cost, charge.fits, charge.period_s) == (
+        100,
+        found.targets[0].hold.input_tokens + 250,
+        False,
+        None,
+    )
+    assert charge.rule == "budget of key or plan, in each UTC month: the most that the dearest target may cost"

@@ -7,9 +7,23 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import Failed, Fault
-from gateway.policy.catalogue import Capabilities, Catalogue, Guards, Model, Queue, Tier, TierTerms
+from gateway.policy.admission import Charge, Reach
+from gateway.policy.answers import Cause, Refusal
+from gateway.policy.catalogue import (
+    Budget,
+    Capabilities,
+    Catalogue,
+    Guards,
+    Limits,
+    Model,
+    Price,
+    Queue,
+    Tier,
+    TierTerms,
+)
+from gateway.policy.limits import budget_charge, charges
 from gateway.policy.patience import NO_PATIENCE
-from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, remaining
+from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, refusal_status, remaining
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import catalogue, deployment, key, model, provider, request
@@ -226,3 +240,41 @@ def test_a_walk_never_repeats_and_always_ends(classes: list[str], on: tuple[str,
 )
 def test_a_failure_has_one_class(failed: Failed, expected: str) -> None:
     assert end_class(failed) == expected
+
+
+def priced(name: str, output: int) -> Model:
+    return model(name, deployment(name, P1), price=Price(input=1, output=output))
+
+
+def test_each_candidate_is_held_to_what_the_dearest_may_cost() -> None:
+    of = catalogue(priced("A", 2), priced("B", 5))
+    asked = request("A", "B", max_tokens=100)
+    held = plan(asked, of=of, budget=Budget(nano_usd=1))
+    assert [c.row.estimate.cost_nano_usd for c in held.candidates] == [510, 510]
+    assert [c.row.estimate.cost_nano_usd for c in plan(asked, of=of).candidates] == [0, 0]
+
+
+def test_a_key_pays_from_the_budget_of_the_project_that_it_works_for() -> None:
+    planner, budgets = Planner(catalogue(priced("A", 2))), {"search": Budget(nano_usd=1)}
+    for project, scopes in (("search", ["pb:month:acme:search"]), ("chat", [])):
+        found = planner.plan(key(project=project, project_budgets=budgets), request("A"), DEFAULT, dice=1)
+        assert [charge.scope for charge in found.candidates[0].row.charges if charge.is_budget] == scopes
+
+
+OWN = charges("k:k1", Limits(rpm=1), reach=Reach.REQUEST, tenant=True)[0]
+ROOM = charges("d:a/one", Limits(concurrency=1), reach=Reach.DEPLOYMENT, tenant=False)[0]
+MONEY = budget_charge("kb:k1", Budget(nano_usd=1))
+
+
+@pytest.mark.parametrize(
+    ("charge", "cause", "status"),
+    [
+        (OWN, Cause.LIMIT, 429),
+        (ROOM, Cause.COOLING, 429),
+        (ROOM, Cause.OPEN, 0),
+        (ROOM, Cause.DISABLED, 0),
+        (MONEY, Cause.LIMIT, 402),
+    ],
+)
+def test_a_refused_candidate_has_the_status_of_what_refused_it(charge: Charge, cause: Cause, status: int) -> None:
+    assert refusal_status(Refusal(0, charge, None, cause)) == status

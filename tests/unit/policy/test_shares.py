@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from gateway.policy.admission import Kind, Row, Upstream
 from gateway.policy.answers import Granted, Refusal, Refused
-from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.catalogue import Budget, Limits, Tier
+from gateway.policy.limits import budget_charge
 from gateway.policy.shares import placed, shared
 from tests.unit.policy.leases import deployment, figures, key
 
@@ -48,3 +49,9 @@ def test_all_shares_together_are_the_limit_where_it_can_be_shared(rpm: int, conc
             assert charge.capacity * gateways <= limit
             assert charge.rate * gateways <= limit
         assert charge.capacity * gateways < limit + gateways or charge.capacity == 1
+
+
+def test_nothing_that_spends_a_budget_is_served_alone() -> None:
+    budget = budget_charge("kb:ci", Budget(nano_usd=10**12))
+    spends = Row(Upstream(), "a", Tier.DEFAULT, (budget, *key(LIMITS)), figures())
+    assert shared([spends], 4) == ((), ())

@@ -4,7 +4,8 @@ from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable,
 from gateway.faults import Failed, Fault
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Reach, Row, Unit, Upstream
 from gateway.policy.answers import Cause, Level, Refusal
-from gateway.policy.catalogue import Tier
+from gateway.policy.catalogue import Budget, Tier
+from gateway.policy.limits import budget_charge
 from gateway.policy.record import Outcome
 from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused
 
@@ -149,3 +150,19 @@ def test_what_the_gateway_itself_ended_is_no_fault_of_a_provider(error: GatewayE
 
 def test_a_limit_that_ends_a_walk_comes_after_a_providers_failure() -> None:
     assert outcome(RateLimited("x", dimension="requests")) is Outcome.UPSTREAM_ERROR
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        ("kb:k1", "this key, 2.5 USD a week"),
+        ("pb:a:s", "this project, 2.5 USD a week"),
+        ("ob:a", "this organization, 2.5 USD a week"),
+    ],
+)
+def test_a_budget_ends_the_walk_whatever_else_refused(owner: str, words: str) -> None:
+    spent = budget_charge(owner, Budget(nano_usd=2_500_000_000, period="week"))
+    for refusals in ([no(0, spent, None, never=True)], [no(0, ROOM), no(1, spent, None)], [no(0, PASSED), no(1, spent)]):
+        error = refused([row(), row()], refusals)
+        assert (error.error_code, error.error_type, error.retryable) == ("insufficient_quota", "insufficient_quota", False)
+        assert (error.retry_after_ms, words in error.message) == (None, True)

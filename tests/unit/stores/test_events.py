@@ -54,6 +54,11 @@ def abandoned(opening: bytes) -> bytes:
     return b"\x95" + opening + pack(1) + pack(26) + pack(7) + pack(33)
 
 
+def test_an_abandonment_has_cost_what_was_last_reported() -> None:
+    blob = b"\x96" + abandoned(as_lua_packs(pack(OPENED)))[1:] + pack(5_000)
+    assert decode(entry("abandoned", blob)).cost_nano_usd == 5_000
+
+
 def entry(kind: str, blob: bytes, request_id: str = "r1") -> dict[bytes, bytes]:
     return {b"kind": kind.encode(), b"id": request_id.encode(), b"blob": blob}
 

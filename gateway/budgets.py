@@ -1,0 +1,80 @@
+"""Admission under budgets: where the store knows nothing of one, what was spent is read from the ledger, and it is asked again.
+
+So a store that was emptied, or a budget that is new, gives nobody a second budget. Without the ledger nothing is granted.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from gateway.admission.client import Admission
+from gateway.admission.failover import Failover
+from gateway.errors import LimiterUnavailable
+from gateway.policy.admission import Acquire, Row, Seed, Switch
+from gateway.policy.answers import Answer, Unseeded, Verdict
+from gateway.policy.limits import payer_of
+from gateway.policy.periods import bounds_ms
+from gateway.stores.spending import LedgerUnavailableError, Spending
+
+RETRY_AFTER_MS = 1_000
+"""When to come back to a budget that nobody can tell the state of."""
+
+Question = TypeVar("Question", Acquire, Switch)
+
+log = structlog.get_logger(__name__)
+
+
+class Budgeted:
+    """`admission`, to which `store` is told what budgets have spent that it does not know."""
+
+    def __init__(self, admission: Failover, store: Admission, spending: Spending) -> None:
+        self._admission = admission
+        self._store = store
+        self._spending = spending
+        self._telling = asyncio.Lock()
+
+    async def acquire(self, request: Acquire) -> Answer:
+        """Take the first row that fits. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
+        return await self._answered(self._admission.acquire, request)
+
+    async def switch(self, request: Switch) -> Answer:
+        """End the lease's attempt and take the first row that fits. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
+        return await self._answered(self._admission.switch, request)
+
+    async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Answer:
+        """Take the turn that has come. Raises `AdmissionUnavailable`."""
+        return known(await self._admission.confirm(lease_id, rows))
+
+    async def _answered(self, ask: Callable[[Question], Awaitable[Verdict]], request: Question) -> Answer:
+        verdict = await ask(request)
+        if not isinstance(verdict, Unseeded):
+            return verdict
+        # One reads the ledger, the others find told what they came for.
+        async with self._telling:
+            verdict = await ask(request)
+            if isinstance(verdict, Unseeded):
+                await self._tell(verdict)
+                verdict = await ask(request)
+        return known(verdict)
+
+    async def _tell(self, unseeded: Unseeded) -> None:
+        seeds = []
+        for charge in unseeded.charges:
+            began_ms, _ = bounds_ms(unseeded.now_ms, charge.period_ms)
+            try:
+                spent = await self._spending.nano_usd(payer_of(charge), began_ms)
+            except LedgerUnavailableError as error:
+                log.exception("budget_unknown", budget=charge.scope)
+                text = "The gateway cannot tell at the moment what is left of a budget"
+                raise LimiterUnavailable(text, retry_after_ms=RETRY_AFTER_MS) from error
+            seeds.append(Seed(charge, unseeded.now_ms, spent))
+        await self._store.seed(seeds)
+
+
+def known(verdict: Verdict) -> Answer:
+    """Return a verdict that needs nothing more to be told. Raises `LimiterUnavailable`."""
+    if isinstance(verdict, Unseeded):
+        raise LimiterUnavailable("The gateway cannot tell what is left of a budget", retry_after_ms=RETRY_AFTER_MS)
+    return verdict

@@ -1,0 +1,188 @@
+"""Budgets on a gateway that runs: spent to the last request, shared, and none the fresher for a store that was emptied."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from redis.asyncio import Redis
+
+from tests.fakes.http_server import HttpServer
+from tests.fakes.openai import FILTERED, USAGE, Models, answers, refuses
+from tests.integration.scene import Scene, scene
+from tests.running import config, running
+from tests.valkey import Valkey
+
+COST_NANO_USD = 50_000
+"""Of an answer, at the prices below: 10 tokens in, 20 out."""
+
+DEPLOYMENT = {"provider": "p", "model": "up-m"}
+PRICE = {"input": 1.0, "output": 2.0}
+MODELS = {
+    "m": {"deployments": [DEPLOYMENT], "price": PRICE},
+    "dear": {"deployments": [DEPLOYMENT], "price": {"input": 100.0, "output": 200.0}},
+    "small": {"deployments": [{"provider": "p", "model": "up-small"}], "price": PRICE, "max_output_tokens": 30},
+}
+
+
+def usd(requests: float) -> str:
+    """Return what so many requests cost, as a configuration writes it."""
+    return f"{requests * COST_NANO_USD / 10**9:.9f}"
+
+
+def budget(requests: float, **fields: str) -> dict[str, Any]:
+    return {"usd": msgspec.Raw(usd(requests).encode()), **fields}
+
+
+def secret(name: str) -> str:
+    return f"sk-test-secret-of-{name}"
+
+
+def settings() -> dict[str, Any]:
+    found = config({"p": "{upstream}"}, MODELS)
+    projects = {"search": {"budget": budget(2.5, period="week")}, "chat": {}}
+    found["orgs"]["team"] = {"plan": "all", "budget": budget(4.5), "projects": projects}
+    keys: list[dict[str, Any]] = [
+        {"name": "three", "org": "acme", "budget": budget(3.5)},
+        {"name": "week", "org": "acme", "budget": budget(1.2, period="week")},
+        {"name": "one-of-team", "org": "team"},
+        {"name": "other-of-team", "org": "team", "default_project": "search"},
+    ]
+    return {**found, "keys": [*found["keys"], *({**each, "secret": secret(each["name"])} for each in keys)]}
+
+
+@pytest.fixture
+async def shop(valkey: Valkey, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with scene(Models(), settings(), valkey, tmp_path) as found:
+        yield found
+
+
+async def spend(shop: Scene, who: str, **fields: Any) -> httpx.Response:
+    response = await shop.ask(key=secret(who), **{"model": "m", "max_tokens": 20, **fields})
+    await shop.run.settled()
+    return response
+
+
+def spent_out(response: httpx.Response, words: str) -> None:
+    error = response.json()["error"]
+    assert (response.status_code, error["type"], error["code"]) == (402, "insufficient_quota", "insufficient_quota")
+    assert response.headers["x-should-retry"] == "false"
+    assert response.headers["x-gateway-attempts"].endswith(";402")
+    assert words in error["message"]
+
+
+async def test_a_budget_is_spent_until_a_request_could_pass_it(shop: Scene) -> None:
+    assert [(await spend(shop, "three")).status_code for _ in range(3)] == [200] * 3
+    spent_out(await spend(shop, "three"), "the budget of this key, 0.000175 USD a month")
+    rows = await shop.run.rows()
+    assert [row["cost_micro_usd"] for row in rows] == [50] * 3
+    assert (await spend(shop, "week")).status_code == 200
+    spent_out(await spend(shop, "week", stream=True), "a week")
+
+
+@pytest.mark.parametrize("tier", ["priority", "default", "flex", "auto"])
+async def test_a_budget_holds_for_every_tier_and_at_its_price(shop: Scene, tier: str) -> None:
+    served = {"priority": 2, "flex": 4}.get(tier, 3)
+    for _ in range(served):
+        assert (await spend(shop, "three", service_tier=tier)).status_code == 200
+    spent_out(await spend(shop, "three", service_tier=tier), "this key")
+    assert [row["tier_served"] for row in await shop.run.rows()] == [{"auto": "default"}.get(tier, tier)] * served
+
+
+async def test_the_dearest_model_that_may_come_to_serve_is_what_counts(shop: Scene) -> None:
+    spent_out(await spend(shop, "three", models=["m", "dear"]), "this key")
+    assert shop.models.asked == []
+    assert (await spend(shop, "three", models=["m", "small"])).status_code == 200
+
+
+async def test_a_request_without_a_bound_gets_the_one_that_it_was_held_for(shop: Scene) -> None:
+    response = await spend(shop, "three", model="small", max_tokens=...)
+    assert msgspec.json.decode(shop.server.requests[-1].body)["max_tokens"] == 30
+    assert response.headers["x-gateway-adjusted-params"] == "max_tokens=30"
+    spent_out(await spend(shop, "three", max_tokens=...), "this key")
+    unbound = await shop.ask(model="m")
+    assert "max_tokens" not in msgspec.json.decode(shop.server.requests[-1].body)
+    assert "x-gateway-adjusted-params" not in unbound.headers
+
+
+async def test_what_a_provider_refused_is_not_spent(shop: Scene) -> None:
+    shop.models.acts["m"] = refuses(400, FILTERED)
+    assert [(await spend(shop, "three")).status_code for _ in range(4)] == [400] * 4
+    shop.models.forget()
+    assert [(await spend(shop, "three")).status_code for _ in range(4)] == [200] * 3 + [402]
+
+
+async def test_an_answer_that_is_longer_than_it_may_be_is_spent_in_full(shop: Scene) -> None:
+    shop.models.acts["m"] = answers(usage={**USAGE, "completion_tokens": 90, "total_tokens": 100})
+    assert (await spend(shop, "three")).status_code == 200
+    spent_out(await spend(shop, "three", max_tokens=1), "this key")
+
+
+async def test_what_runs_is_held_for(shop: Scene) -> None:
+    async with shop.filled("small", "small", key=secret("three")):
+        spent_out(await shop.ask(key=secret("three"), model="small"), "this key")
+    assert [(await spend(shop, "three")).status_code for _ in range(2)] == [200, 402]
+
+
+async def test_a_project_and_an_org_have_budgets_of_their_own(shop: Scene) -> None:
+    assert [(await spend(shop, "other-of-team")).status_code for _ in range(2)] == [200] * 2
+    spent_out(await spend(shop, "other-of-team"), "the budget of this project, 0.000125 USD a week")
+    in_search = await shop.ask(
+        key=secret("one-of-team"), path="/v1/chat/completions?ai_project_id=search", model="m", max_tokens=20
+    )
+    spent_out(in_search, "this project")
+    in_chat = await shop.ask(
+        key=secret("other-of-team"), path="/v1/chat/completions?ai_project_id=chat", model="m", max_tokens=20
+    )
+    assert in_chat.status_code == 200
+    await shop.run.settled()
+    assert (await spend(shop, "one-of-team")).status_code == 200
+    spent_out(await spend(shop, "one-of-team"), "the budget of this organization, 0.000225 USD a month")
+
+
+async def test_a_store_that_was_emptied_gives_nobody_a_fresh_budget(shop: Scene, valkey: Valkey) -> None:
+    for who in ("three", "three", "one-of-team", "one-of-team", "other-of-team"):
+        assert (await spend(shop, who)).status_code == 200
+    await shop.run.rows()
+    await emptied(valkey)
+    answered = await asyncio.gather(*(shop.ask(key=secret("three"), model="m", max_tokens=20) for _ in range(12)))
+    assert sorted(each.status_code for each in answered) == [200] + [402] * 11
+    await shop.run.settled()
+    assert [(await spend(shop, who)).status_code for who in ("other-of-team", "other-of-team", "one-of-team")] == [200, 402, 402]
+
+
+async def test_without_ledger_and_store_nobody_guesses(shop: Scene, valkey: Valkey) -> None:
+    assert (await spend(shop, "three")).status_code == 200
+    await shop.run.rows()
+    await emptied(valkey)
+    for path in Path(shop.run.database.removeprefix("sqlite:///")).parent.glob("ledger.db*"):
+        path.rename(path.with_name(f"away-{path.name}"))
+    response = await shop.ask(key=secret("three"), model="m", max_tokens=20)
+    assert (response.status_code, response.json()["error"]["code"]) == (503, "limiter_unavailable")
+    assert int(response.headers["retry-after"]) >= 1
+    assert (await shop.ask(model="m")).status_code == 200, "without a budget nothing has to be known"
+
+
+async def test_two_gateways_share_a_budget(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(Models()) as server, AsyncExitStack() as stack:
+        shared = settings()
+        shared["providers"]["p"]["base_url"] = f"{server.base_url}/v1"
+        gateways = [await stack.enter_async_context(running(shared, valkey, tmp_path, worker=name)) for name in ("w1", "w2")]
+        asked = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20}
+        headers = {"authorization": f"Bearer {secret('three')}"}
+        codes = []
+        for turn in range(6):
+            gateway = gateways[turn % 2]
+            codes.append((await gateway.client.post("/v1/chat/completions", json=asked, headers=headers)).status_code)
+            await gateway.settled()
+        assert codes == [200] * 3 + [402] * 3
+
+
+async def emptied(valkey: Valkey) -> None:
+    client = Redis(unix_socket_path=valkey.socket)
+    await client.flushall()
+    await client.aclose()
