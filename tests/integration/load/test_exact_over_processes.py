@@ -60,16 +60,20 @@ def models() -> dict[str, Any]:
     }
 
 
-TIERS = {"tiers": ["priority", "default", "flex"], "models": ["*"], "flex": {"rpm": 20, "concurrency": 5}}
+TIERS = {"tiers": ["priority", "default", "flex"], "models": ["*"], "flex": {"rpm": 10, "concurrency": 5}}
 KEYS = ("sk-test-secret-of-the-first", "sk-test-secret-of-the-second")
 SECTIONS: dict[str, Any] = {
     "plans": {
         "whole": {
             **TIERS,
-            "limits": {"rpm": 110, "rpd": 25, "tpm": 8_000, "concurrency": 12, "per_model": {"slow": {"rpm": 15}}},
+            "limits": {"rpm": 110, "rpd": 25, "tpm": 8_000, "concurrency": 12, "per_model": {"slow": {"rpm": 8}}},
             "over_limit": {"rpm": 10, "concurrency": 4},
         },
-        "split": {**TIERS, "limits": {"tpm_in": 5_000, "tpm_out": 8_000, "concurrency_per_model": 5}},
+        "split": {
+            **TIERS,
+            "limits": {"tpm_in": 5_000, "tpm_out": 8_000, "concurrency_per_model": 5},
+            "budget": {"usd": 0.06, "period": "week"},
+        },
     },
     "orgs": {"acme": {"plan": "whole", "limits": {"rpm": 200, "tpm": 250_000}}},
     "keys": [

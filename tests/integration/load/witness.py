@@ -14,14 +14,14 @@ import msgspec
 from redis.asyncio import Redis
 
 from gateway.admission.client import cell_prefix
-from gateway.admission.codec import PLACES
+from gateway.admission.codec import BUDGET_PLACE, PLACES
 from gateway.admission.scripts import Script
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Upstream, Wait
 from gateway.policy.catalogue import Tier
 from gateway.policy.limits import Bucket
 
 PREFIX = cell_prefix("tg", "c0").encode()
-SCRIPTS = {name: Script(name) for name in ("acquire", "switch", "settle", "progress", "confirm", "tick")}
+SCRIPTS = {name: Script(name) for name in ("acquire", "switch", "settle", "progress", "confirm", "tick", "seed")}
 BY_TEXT = {word: name for name, script in SCRIPTS.items() for word in (script.digest.encode(), script.text.encode())}
 
 LINE = re.compile(rb"^\d+\.\d+ \[\d+ (?P<who>[^\]]*)\] (?P<words>.*)$", re.DOTALL)
@@ -77,7 +77,7 @@ class Run(msgspec.Struct, frozen=True):
             if command[0] == b"MSET":
                 for key, value in zip(command[1::2], command[2::2], strict=True):
                     scope, figures = key.removeprefix(PREFIX).decode(), doubles(value)
-                    for dimension, place in PLACES.items():
+                    for place, dimension in places_of(scope).items():
                         debt, at_ms, held = figures[place - 7 : place - 4]
                         if at_ms:
                             yield (scope, dimension), Bucket(debt, at_ms, held)
@@ -105,13 +105,21 @@ def estimate_of(text: bytes) -> Estimate:
     return Estimate(*doubles(text))
 
 
-def charges_of(scope: bytes, group: list[int]) -> Iterator[Charge]:
+def places_of(scope: str) -> dict[int, Dimension]:
+    """Return what stands at which place of a scope."""
+    if scope[1:3] == "b:":
+        return {BUDGET_PLACE: Dimension.BUDGET}
+    return {place: dimension for dimension, place in PLACES.items()}
+
+
+def charges_of(key: bytes, group: list[int]) -> Iterator[Charge]:
     """Return a scope's charges, as `gateway.admission.codec` lays them out: what they share, then seven figures each."""
-    dimensions = {place: dimension for dimension, place in PLACES.items()}
+    scope = key.removeprefix(PREFIX).decode()
+    dimensions = places_of(scope)
     for at in range(2, len(group), 7):
         place, kind, unit, capacity, rate, period_ms, ends_walk = group[at : at + 7]
         yield Charge(
-            *(scope.removeprefix(PREFIX).decode(), dimensions[place], Kind(kind), Unit(unit), Reach(group[0])),
+            *(scope, dimensions[place], Kind(kind), Unit(unit), Reach(group[0])),
             *(capacity, rate, period_ms),
             limit=capacity,
             tenant=bool(group[1]),
