@@ -66,7 +66,7 @@ SECTIONS: dict[str, Any] = {
     "plans": {
         "whole": {
             **TIERS,
-            "limits": {"rpm": 110, "rpd": 25, "tpm": 8_000, "concurrency": 12, "per_model": {"slow": {"rpm": 8}}},
+            "limits": {"rpm": 110, "rpd": 15, "tpm": 8_000, "concurrency": 12, "per_model": {"slow": {"rpm": 8}}},
             "over_limit": {"rpm": 10, "concurrency": 4},
         },
         "split": {
