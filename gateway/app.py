@@ -100,11 +100,13 @@ class Gateway:
         self._admission = admission = Admission(
             self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
         )
-        self._leases = Leases(admission, self._tasks, heartbeat_s=config.leases.heartbeat_s)
-        self._redis = open_client(locate, timeout_s=2.0)
-        self._turns = Turns(admission, self._redis, place.worker)
         self._serves_alone = config.redis.on_failure.rates == "local"
-        failover = Failover(admission, Local(unix_ms, place.is_orphan, catalogue.breaker) if self._serves_alone else None)
+        self._failover = failover = Failover(
+            admission, Local(unix_ms, place.is_orphan, catalogue.breaker) if self._serves_alone else None
+        )
+        self._leases = Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
+        self._redis = open_client(locate, timeout_s=2.0)
+        self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
         self._reader = Reader(config.database.url.reveal())
         self._ledger = self._consumer(config.redis.prefix)
@@ -154,7 +156,8 @@ class Gateway:
         """
         connected = self._connection.fault is None
         self._reached_store = self._reached_store or connected or self._serves_alone
-        store = "unavailable" if not connected else "failing" if self._admission.refusing else "ok"
+        refusing, alone = self._admission.refusing, self._failover.alone
+        store = "failing" if connected and refusing else "unavailable" if alone or not connected else "ok"
         return {
             "worker": self._place.worker,
             "ready": self.ready and self._reached_store and not self._corridor.draining,

@@ -4,15 +4,15 @@ So a store that was emptied, or a budget that is new, gives nobody a second budg
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
 from gateway.admission.client import Admission
 from gateway.admission.failover import Failover
 from gateway.errors import LimiterUnavailable
-from gateway.policy.admission import Acquire, Row, Seed, Switch
+from gateway.policy.admission import Acquire, Adopt, Seed, Switch
 from gateway.policy.answers import Answer, Unseeded, Verdict
 from gateway.policy.limits import payer_of
 from gateway.policy.periods import bounds_ms
@@ -20,8 +20,6 @@ from gateway.stores.spending import LedgerUnavailableError, Spending
 
 RETRY_AFTER_MS = 1_000
 """When to come back to a budget that nobody can tell the state of."""
-
-Question = TypeVar("Question", Acquire, Switch)
 
 log = structlog.get_logger(__name__)
 
@@ -37,26 +35,29 @@ class Budgeted:
 
     async def acquire(self, request: Acquire) -> Answer:
         """Take the first row that fits. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
-        return await self._answered(self._admission.acquire, request)
+        return await self._answered(partial(self._admission.acquire, request))
 
-    async def switch(self, request: Switch) -> Answer:
-        """End the lease's attempt and take the first row that fits. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
-        return await self._answered(self._admission.switch, request)
+    async def switch(self, request: Switch, opened: bytes, lease: Adopt | None = None) -> Answer:
+        """End the lease's attempt or its wait and take the first row that fits. Raises as `acquire` does.
 
-    async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Answer:
-        """Take the turn that has come. Raises `AdmissionUnavailable`."""
-        return known(await self._admission.confirm(lease_id, rows))
+        `lease` is what the request was granted, None where it has only waited.
+        """
+        return await self._answered(partial(self._admission.switch, request, opened, lease))
 
-    async def _answered(self, ask: Callable[[Question], Awaitable[Verdict]], request: Question) -> Answer:
-        verdict = await ask(request)
+    async def confirm(self, request: Acquire) -> Answer:
+        """Take the turn that has come of what was asked for. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
+        return await self._answered(partial(self._admission.confirm, request))
+
+    async def _answered(self, ask: Callable[[], Awaitable[Verdict]]) -> Answer:
+        verdict = await ask()
         if not isinstance(verdict, Unseeded):
             return verdict
         # One reads the ledger, the others find told what they came for.
         async with self._telling:
-            verdict = await ask(request)
+            verdict = await ask()
             if isinstance(verdict, Unseeded):
                 await self._tell(verdict)
-                verdict = await ask(request)
+                verdict = await ask()
         return known(verdict)
 
     async def _tell(self, unseeded: Unseeded) -> None:

@@ -4,11 +4,12 @@ Whose turn it is, the store decides; what follows a wait in vain, the walk does.
 """
 
 from asyncio import CancelledError
-from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from gateway.job import Job, Store
 from gateway.policy import verdicts
-from gateway.policy.admission import Row, Wait
+from gateway.policy.admission import Acquire, Wait
 from gateway.policy.answers import Answer, Queued
 from gateway.policy.charging import Target
 from gateway.policy.patience import Patience, wait_of
@@ -36,22 +37,26 @@ class Waiting:
         rest_s = min(job.due.commit_s - job.now_s(), patience.longest_s - record.queued_ms / 1000)
         return wait_of(patience, record.org or "", turns.worker, rest_s)
 
-    async def turn(self, queued: Queued, wait: Wait, target: Target, rows: Sequence[Row]) -> Answer:
-        """Return what the store says of `rows` when the turn has come, and `queued` itself where it has not come in time.
+    async def turn(self, queued: Queued, asked: Acquire, target: Target) -> Answer:
+        """Return what the store says of what was `asked` when the turn has come, and `queued` where it does not come in time.
 
         The request counts as waiting for `target`.
         """
         job = self._job
-        record, began_s = job.reservation.record, job.now_s()
+        record, began_s, wait = job.reservation.record, job.now_s(), asked.wait
+        if wait is None:
+            return queued
+        ends_s = began_s + wait.patience_ms / 1000
         record.rate_headers = verdicts.rate_headers(queued.levels)
         verdict: Answer = queued
         try:
             while isinstance(verdict, Queued):
-                job.watch.arm((Cut.QUEUE, began_s + wait.patience_ms / 1000))
+                job.watch.arm((Cut.QUEUE, ends_s))
                 await self._store.turns.come(record.request_id, (target.model.name, target.tier))
                 # A turn that has come is not given up half-way: the call is short, and has a deadline of its own.
                 job.watch.arm((Cut.DEADLINE, job.due.commit_s))
-                verdict = await self._store.admission.confirm(record.request_id, rows)
+                rest_ms = max(0, round(1000 * (ends_s - job.now_s())))
+                verdict = await self._store.admission.confirm(replace(asked, wait=replace(wait, patience_ms=rest_ms)))
         except CancelledError:
             if job.watch.cut is not Cut.QUEUE:
                 raise

@@ -14,7 +14,7 @@ from gateway.faults import EndClass, Failed, Fault
 from gateway.job import Job, Store
 from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import NO_ENDING, Acquire, Report, Row, Switch, Wait
+from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Report, Row, Switch, Wait
 from gateway.policy.answers import Answer, Granted, Queued, Refusal, Refused, Spent
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
@@ -24,7 +24,6 @@ from gateway.providers.protocol import Edits
 from gateway.upstream.attempt import Committed, Dispatch, Flowing, attempt
 from gateway.waiting import Waiting
 from gateway.watch import Cut
-from gateway.wire.request import InferenceRequest
 
 LOST_WAIT_MS = 1_000
 """When to come back to a store that has just restarted."""
@@ -107,21 +106,24 @@ class Walk:
         reservation, ttl_ms = job.reservation, job.snapshot.lease_ttl_ms
         request_id = reservation.record.request_id
         if reservation.hold is not Hold.NONE:
-            verdict = await self._store.admission.switch(Switch(request_id, NO_ENDING, self._rows(), ttl_ms, wait))
+            switch = Switch(request_id, NO_ENDING, self._rows(), ttl_ms, wait)
+            verdict = await self._store.admission.switch(switch, job.opened)
         else:
             reservation.hold = Hold.UNCERTAIN
-            verdict = await self._store.admission.acquire(Acquire(request_id, self._rows(), ttl_ms, job.opened, wait))
+            verdict = await self._store.admission.acquire(self._asking(wait))
         reservation.record.admitted_unix_ms = verdict.now_ms
         if wait is not None and isinstance(verdict, Queued):
             reservation.hold = Hold.WAITING
             verdict = await self._turn(verdict, wait)
         if isinstance(verdict, Granted):
             reservation.hold = Hold.GRANTED
-            if not verdict.local:
-                self._store.leases.add(request_id, reservation.so_far)
         elif not isinstance(verdict, Queued) and not (isinstance(verdict, Refused) and verdict.local):
             reservation.hold = Hold.NONE
         return verdict
+
+    def _asking(self, wait: Wait | None) -> Acquire:
+        job = self._job
+        return Acquire(job.reservation.record.request_id, self._rows(), job.snapshot.lease_ttl_ms, job.opened, wait)
 
     async def _switch(self, candidate: Candidate, failed: Failed) -> Answer:
         """Give the candidate up and ask for the next. Raises the failure's own error when none may follow."""
@@ -139,7 +141,9 @@ class Walk:
         wait = self._wait()
         ending = reservation.hand_over_ending()
         switch = Switch(reservation.record.request_id, ending, self._rows(), job.snapshot.lease_ttl_ms, wait)
-        verdict = await self._store.admission.switch(switch)
+        # A lease that may come to wait is not one to put back: it runs again when it is granted.
+        self._store.leases.remove(switch.id)
+        verdict = await self._store.admission.switch(switch, job.opened, self._adoption(candidate.row))
         return verdict if wait is None or not isinstance(verdict, Queued) else await self._turn(verdict, wait)
 
     def _may_repeat(self, failed: Failed) -> bool:
@@ -167,7 +171,7 @@ class Walk:
             return queued
         # Of its model's rows the first is what it waits for; one over the limit, which never waits, may come after it.
         target = next(each.target for each in candidates if each.stage == last)
-        verdict = await self._waiting.turn(queued, wait, target, self._rows())
+        verdict = await self._waiting.turn(queued, self._asking(wait), target)
         if not isinstance(verdict, Granted):
             return verdict
         passed_by = (each for each in queued.refusals if candidates[self._offered[each.row]].stage != last)
@@ -188,8 +192,14 @@ class Walk:
         if isinstance(verdict, Granted):
             self._place = self._offered[verdict.row]
             self._watched = verdict.watched
-            return self._job.plan.candidates[self._place]
+            candidate = self._job.plan.candidates[self._place]
+            self._store.leases.add(self._adoption(candidate.row), self._job.reservation.so_far)
+            return candidate
         raise self._refused()
+
+    def _adoption(self, row: Row) -> Adopt:
+        job = self._job
+        return Adopt(job.reservation.record.request_id, row, job.snapshot.lease_ttl_ms, job.opened)
 
     def _refused(self) -> GatewayError:
         """Return the error of a walk without room: the last contacted provider's word, unless the caller's own limit ended it."""
@@ -266,7 +276,7 @@ class Walk:
             tariff=tariff,
             upstream_model=target.deployment.upstream_model,
             choices=job.request.n * job.request.prompts,
-            running_usage=wants_running_usage(job.request),
+            running_usage=job.request.wants_running_usage,
         )
         job.reservation.begin(tariff, candidate.row.estimate.input)
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
@@ -285,9 +295,3 @@ class Walk:
             duration_ms=round((self._job.now_s() - started_s) * 1000),
         )
         self._job.reservation.record.attempts.append(noted)
-
-
-def wants_running_usage(request: InferenceRequest) -> bool:
-    """Return whether the client asked for usage on every chunk."""
-    options = request.fields.get("stream_options")
-    return isinstance(options, dict) and bool(options.get("continuous_usage_stats"))

@@ -13,7 +13,7 @@ from gateway.admission import codec
 from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_seed, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.admission.scripts import Script
-from gateway.policy.admission import Acquire, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
+from gateway.policy.admission import Acquire, Adopt, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
 from gateway.policy.answers import Posted, Turn, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.standing import Standing, standing
@@ -25,9 +25,6 @@ FORMAT = "v1"
 
 LEASES_AT_ONCE = 64
 """How many leases one call renews, so that a thousand streams never hold the store for long."""
-
-LOG_PAUSE_S = 1.0
-"""One line tells of all errors of this long: a store that answers every call with one is not to fill the log as well."""
 
 FAULT_S = 10.0
 """How long an error of the store's counts as its state: longer than between two heartbeats."""
@@ -78,16 +75,16 @@ class Admission:
         self._connection = connection
         self._clock = clock
         self._endings = EndingEncoder(breaker)
-        self._refused_s = self._logged_s = -math.inf
+        self._refused_s = -math.inf
         self.prefix = self._prefix = prefix
         self._always = (f"{self._prefix}leases", f"{self._prefix}ledger")
         self._rows = RowEncoder(self._prefix)
         self.gateways = 1
         """How many workers there were at the last tick, this one included."""
         self._acquire, self._switch, self._confirm = map(Script, ("acquire", "switch", "confirm"))
-        self._order = Script("order")
-        self._seed = Script("seed")
-        self._settle, self._tick, self._progress, self._report = map(Script, ("settle", "tick", "progress", "report"))
+        self._order, self._seed = map(Script, ("order", "seed"))
+        self._settle, self._tick, self._report = map(Script, ("settle", "tick", "report"))
+        self._progress, self._adopt = map(Script, ("progress", "adopt"))
 
     @property
     def refusing(self) -> bool:
@@ -130,7 +127,7 @@ class Admission:
         return tuple(map(Turn, turns))
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
-        """Renew leases and post what they have used. Return the ids of those that live no more."""
+        """Renew leases and post what they have used. Return the ids of those that live no more, as far as the store knows."""
         lost: list[str] = []
         for start in range(0, len(reports), LEASES_AT_ONCE):
             chunk = reports[start : start + LEASES_AT_ONCE]
@@ -138,6 +135,20 @@ class Admission:
             arguments = tuple(encode_estimate(report.so_far) for report in chunk)
             lost += (chunk[at].id for at in await self._run(self._progress, keys, arguments))
         return tuple(lost)
+
+    async def adopt(self, leases: Sequence[Adopt]) -> tuple[str, ...]:
+        """Put lost leases back. Return the ids of those whose lives are over."""
+        over: list[str] = []
+        for start in range(0, len(leases), LEASES_AT_ONCE):
+            chunk = leases[start : start + LEASES_AT_ONCE]
+            keys, arguments = [*self._always], list[Argument]()
+            for lease in chunk:
+                encoded = self._rows.encode(lease.row)
+                keys += (*self._lease_keys(lease.id)[2:], *encoded.keys)
+                figures = encode_estimate(lease.row.estimate)
+                arguments += (lease.ttl_ms, lease.opened, encoded.seats[lease.row.last], figures, *encoded.groups)
+            over += (chunk[at].id for at in await self._run(self._adopt, keys, arguments))
+        return tuple(over)
 
     async def report(self, reports: Sequence[Report]) -> None:
         """Say how upstreams do while their attempts go on."""
@@ -191,8 +202,7 @@ class Admission:
         return await call(pack(("EVAL", script.text, len(keys), *keys, clock, *arguments)))
 
     def _note(self, error: StoreError) -> None:
-        """Tell the operator: to requests such a store is away like any other, and it does not come back by itself."""
-        self._refused_s = asyncio.get_running_loop().time()
-        if self._refused_s >= self._logged_s + LOG_PAUSE_S:
-            self._logged_s = self._refused_s
+        """Tell the operator, once for all errors that follow: such a store is as good as away, and does not mend itself."""
+        if not self.refusing:
             log.error("admission_script_failed", error=str(error))
+        self._refused_s = asyncio.get_running_loop().time()

@@ -6,8 +6,9 @@
 --
 -- A scope is a string of doubles: how many leases reach it, when all that was posted will have leaked (ms), then three for each
 -- dimension, its bucket: debt (unit*ms where it leaks, units elsewhere), at (ms), held (units). It stays while a lease reaches it, and
--- until it is drained. A budget has a scope of its own, and its one bucket the first place there. Only seed.lua makes one: without the
--- key, what was spent is not known. Before these figures, a script keeps for each bucket whether it has touched it: others stay as they were.
+-- until it is drained. A budget has a scope of its own: its bucket stands in the first place, and 1 in the second once seed.lua has told
+-- what was spent; without that there is at most what adopted leases hold. Before these figures, a script keeps for each bucket whether
+-- it has touched it: others stay as they were.
 --
 -- A row is a list of groups, one for each scope. A group is a string of doubles: the reach of its holds, 1 where it is the caller's own,
 -- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope. The charges of a row are numbered
@@ -18,7 +19,7 @@
 
 local REACH, OWN, FIRST, CHARGE = 1, 2, 3, 7
 local PLACE, KIND, UNIT, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6
-local LEASES, DRAINED, FIRST_PLACE, LAST_PLACE, LAST_FIGURE = 7, 8, 9, 24, 26
+local LEASES, DRAINED, FIRST_PLACE, SEEDED, LAST_PLACE, LAST_FIGURE = 7, 8, 9, 12, 24, 26
 local LEAKS, CALENDAR, HELD = 0, 1, 2
 local REQUEST, SLOT, MONEY = 0, 4, 5
 local OF_REQUEST, OF_DEPLOYMENT = 0, 2
@@ -185,7 +186,7 @@ end
 local function flush()
   local written, n = {'MSET'}, 1
   for key, scope in pairs(scopes) do
-    if scope.touched and (scope.text or not is_budget(key)) then
+    if scope.touched and (scope.text or scope.adopted or not is_budget(key)) then
       if scope.text then restore(scope) end
       written[n + 1], written[n + 2], n = key, to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE)), n + 2
     end

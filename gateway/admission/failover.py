@@ -1,23 +1,30 @@
 """Admission that goes on while the store is away: by this worker's own share of every limit, from the same rules.
 
-A call that the store did not answer may still have run there: its lease is settled like any other once the store is back, and so
-is what was granted here. Of that nothing is posted to the shared buckets: at most one burst of each rate.
+A call that the store did not answer may still have run there: its lease is settled like any other once the store is back. So is
+what was granted here: the store adopts it before it is asked for anything else, and all that was used meanwhile is posted. Even
+where it comes back empty, no rate has more than one burst too many.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import ParamSpec, TypeVar
 
 import structlog
 
+from gateway.admission.breaker import StoreBreaker
 from gateway.admission.client import Admission
-from gateway.admission.connection import AdmissionUnavailable
-from gateway.policy.admission import Acquire, Report, Row, Settle, Switch
-from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Unseeded, Verdict
+from gateway.admission.connection import AdmissionUnavailable, StoreError
+from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Report, Settle, Switch
+from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.leases import Buckets
-from gateway.policy.shares import placed, shared
+from gateway.policy.shares import placed, shared, without_flex
 
 FOR_EVER_MS = 10**12
 """A lease of this worker's own ends with its request, or with the worker."""
+
+Asked = ParamSpec("Asked")
+Heard = TypeVar("Heard")
 
 log = structlog.get_logger(__name__)
 
@@ -36,16 +43,19 @@ class Local:
         return lease_id in self._buckets.leases
 
     def decide(self, request: Acquire | Switch, gateways: int) -> Granted | Refused | None:
-        """Return a verdict by the share of one of so many gateways, None where nothing of what is asked may be served alone.
+        """Return a verdict by the share of one of so many gateways, None where nothing can be said of what is asked.
 
         An orphan ends too soon to settle what it would grant.
         """
         places, rows = shared(request.rows, gateways)
-        if not rows or self._is_orphan():
+        if not rows:
+            return without_flex(request.rows, self._now_ms())
+        if self._is_orphan():
             return None
         verdict: Verdict
-        if isinstance(request, Switch) and request.id in self:
-            verdict = self._buckets.switch(Switch(request.id, request.ending, rows, FOR_EVER_MS), self._now_ms())
+        if request.id in self:
+            ending = request.ending if isinstance(request, Switch) else NO_ENDING
+            verdict = self._buckets.switch(Switch(request.id, ending, rows, FOR_EVER_MS), self._now_ms())
         else:
             verdict = self._buckets.acquire(Acquire(request.id, rows, FOR_EVER_MS, b""), self._now_ms())
         return None if isinstance(verdict, Queued | Spent | Unseeded) else placed(verdict, places)
@@ -62,59 +72,121 @@ class Local:
 
 
 class Failover:
-    """The store, and `local` in its place while it is away; None there refuses instead."""
+    """The store, left alone while it does not do its work, and `local` in its place then; None there refuses instead.
+
+    The tick asks it all the same: twice a second from each worker, whether anybody waits or not. Where it is answered, the store
+    first hears of what was granted without it, and is then asked as before.
+    """
 
     def __init__(self, store: Admission, local: Local | None) -> None:
         self._store = store
         self._local = local
-        self._alone = False
+        self._breaker = StoreBreaker()
+        self._owed: dict[str, Adopt] = {}
+        """What was granted here, until the store knows of it."""
+
+    @property
+    def alone(self) -> bool:
+        """Return whether the store is left alone."""
+        return self._breaker.is_open
+
+    @property
+    def prefix(self) -> str:
+        """Return what every key of the cell begins with."""
+        return self._store.prefix
 
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits. Raises `AdmissionUnavailable`."""
         try:
-            verdict = await self._store.acquire(request)
+            return await self._ask(self._store.acquire, request)
         except AdmissionUnavailable as lost:
-            return self._decide(request, lost)
-        self._met()
+            return self._decide(request, request.opened, lost)
+
+    async def switch(self, request: Switch, opened: bytes, lease: Adopt | None) -> Verdict:
+        """End the lease's attempt or wait and take the first row that fits. Raises `AdmissionUnavailable`.
+
+        What the store does not know, lost or granted here, is `lease`; without one it has only waited, and asks again.
+        """
+        try:
+            verdict = await self._ask(self._store.switch, request)
+            if isinstance(verdict, Spent) and lease is None:
+                again = Acquire(request.id, request.rows, request.ttl_ms, opened, request.wait)
+                verdict = await self._ask(self._store.acquire, again)
+            elif isinstance(verdict, Spent) and lease is not None and not await self._ask(self._store.adopt, (lease,)):
+                verdict = await self._ask(self._store.switch, request)
+        except AdmissionUnavailable as lost:
+            return self._decide(request, opened, lost)
         return verdict
 
-    async def switch(self, request: Switch) -> Verdict:
-        """End the lease's attempt and take the first row that fits. Raises `AdmissionUnavailable`."""
-        if self._local is not None and request.id in self._local:
-            return self._decide(request, AdmissionUnavailable("the lease is this worker's own"))
+    async def confirm(self, request: Acquire) -> Verdict:
+        """Take the turn that has come of what was asked for; a waiter that was lost asks again. Raises `AdmissionUnavailable`."""
         try:
-            return await self._store.switch(request)
+            verdict = await self._ask(self._store.confirm, request.id, request.rows)
+            if isinstance(verdict, Spent):
+                verdict = await self._ask(self._store.acquire, request)
         except AdmissionUnavailable as lost:
-            return self._decide(request, lost)
+            return self._decide(request, request.opened, lost)
+        return verdict
 
-    async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Verdict:
-        """Take the turn that has come. Raises `AdmissionUnavailable`: who waits for a store that is away waits in vain."""
-        return await self._store.confirm(lease_id, rows)
+    async def tick(self, worker: str, waiters: Sequence[str]) -> tuple[Turn, ...]:
+        """Say that a worker is there, and ask for its waiters. Raises `AdmissionUnavailable`."""
+        turns = await self._heard(self._store.tick(worker, waiters))
+        if self._breaker.is_open:
+            owed = (*self._owed.values(),)
+            await self._heard(self._store.adopt(owed))
+            for lease in owed:
+                self._owed.pop(lease.id, None)
+            self._breaker.close()
+            log.info("admission_shared_again", adopted=len(owed))
+        return turns
+
+    async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
+        """Renew leases; return the ids of those that the store does not know. Raises `AdmissionUnavailable`."""
+        return await self._ask(self._store.progress, reports)
+
+    async def adopt(self, leases: Sequence[Adopt]) -> tuple[str, ...]:
+        """Put lost leases back; return the ids of those whose lives are over. Raises `AdmissionUnavailable`."""
+        return await self._ask(self._store.adopt, leases)
 
     async def report(self, reports: Sequence[Report]) -> None:
         """Say how upstreams do while attempts go on, here and in the store. Raises `AdmissionUnavailable`."""
         if self._local is not None:
             self._local.report(reports)
-        await self._store.report(reports)
+        await self._ask(self._store.report, reports)
 
     async def settle(self, request: Settle) -> Posted:
         """End a lease, here and in the store. Raises `AdmissionUnavailable` until the store has taken note."""
         if self._local is not None:
             self._local.settle(request)
-        return await self._store.settle(request)
+        if request.id in self._owed:
+            await self._ask(self._store.adopt, (self._owed[request.id],))
+            self._owed.pop(request.id, None)
+        return await self._ask(self._store.settle, request)
 
-    def _decide(self, request: Acquire | Switch, lost: AdmissionUnavailable) -> Verdict:
-        if self._local is None:
-            raise lost
-        verdict = self._local.decide(request, max(1, self._store.gateways))
-        if not self._alone:
-            self._alone = True
-            log.error("admission_alone", gateways=self._store.gateways, reason=str(lost))
+    def _decide(self, request: Acquire | Switch, opened: bytes, lost: AdmissionUnavailable) -> Verdict:
+        verdict = None if self._local is None else self._local.decide(request, max(1, self._store.gateways))
         if verdict is None:
             raise lost
+        if isinstance(verdict, Granted):
+            self._owed[request.id] = Adopt(request.id, request.rows[verdict.row], request.ttl_ms, opened)
         return verdict
 
-    def _met(self) -> None:
-        if self._alone:
-            self._alone = False
-            log.info("admission_shared_again")
+    async def _ask(self, call: Callable[Asked, Awaitable[Heard]], *args: Asked.args, **kwargs: Asked.kwargs) -> Heard:
+        if self._breaker.is_open:
+            raise AdmissionUnavailable("the store is left alone until it does its work again")
+        return await self._heard(call(*args, **kwargs))
+
+    async def _heard(self, call: Awaitable[Heard]) -> Heard:
+        try:
+            reply = await call
+        except AdmissionUnavailable as error:
+            self._failed(error)
+            raise
+        self._breaker.answered()
+        return reply
+
+    def _failed(self, error: AdmissionUnavailable) -> None:
+        now_s, with_error = asyncio.get_running_loop().time(), isinstance(error, StoreError)
+        if self._breaker.failed(now_s, with_error=with_error):
+            rates = "closed" if self._local is None else "local"
+            log.error("admission_alone", gateways=self._store.gateways, rates=rates, reason=str(error))

@@ -1,7 +1,7 @@
 -- Renew leases, and post what they have used so far.
 --
 -- KEYS: leases, ledger, then the leases. ARGV: now, then the figures of each lease (doubles by unit). The reply is the list
--- of positions, from 0, of leases that live no more.
+-- of positions, from 0, of leases that live no more, or wait for all that is known here: their worker goes on with them.
 
 local lost = {}
 for i = 3, #KEYS do
@@ -12,7 +12,7 @@ for i = 3, #KEYS do
     lease.used = ARGV[i - 1]
     post_all(lease, used[REQUEST + 1] > 0, used)
     write_lease(id, lease, lease.ttl)
-  elseif not lease then
+  else
     lost[#lost + 1] = i - 3
   end
 end

@@ -23,6 +23,7 @@ PARTS: Mapping[str, tuple[str, str, str]] = {
     "switch": ("core ends rows", "claims upstreams queue", "serve"),
     "settle": ("core ends", "rows claims upstreams queue", ""),
     "progress": ("core ends", "rows claims upstreams queue", ""),
+    "adopt": ("core ends rows", "claims upstreams queue", ""),
     "report": ("core", "ends rows claims upstreams queue", ""),
     "order": ("core rows upstreams", "", ""),
     "tick": ("core", "ends rows claims upstreams queue", ""),

@@ -4,8 +4,11 @@
 
 for i = 3, #KEYS do
   local spent, at, period = from_bytes('ddd', ARGV[i - 1])
-  local scope, ends = scope_of(nil), period_end(at, period)
-  scope[DRAINED], scope[FIRST_PLACE], scope[FIRST_PLACE + 1] = ends, spent, at
-  call('SET', KEYS[i], to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE)), 'NX', 'PXAT', ends)
+  local scope, ends = scope_of(call('GET', KEYS[i])), period_end(at, period)
+  if scope[SEEDED] == 0 then
+    scope[SEEDED], scope[DRAINED], scope[FIRST_PLACE], scope[FIRST_PLACE + 1] = 1, ends, spent, at
+    call('SET', KEYS[i], to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE)))
+    if scope[LEASES] == 0 then call('PEXPIREAT', KEYS[i], ends) end
+  end
 end
 return 1

@@ -9,7 +9,8 @@ local function unseeded()
   for g = 1, groups do
     local key = KEYS[FIRST_KEY + g]
     if not is_budget(key) then break end
-    if call('EXISTS', key) == 0 then missing[#missing + 1] = g - 1 end
+    scopes[key] = scopes[key] or scope_of(call('GET', key))
+    if scopes[key][SEEDED] == 0 then missing[#missing + 1] = g - 1 end
   end
   return missing[1] and encode({UNSEEDED, now, 0, missing, {}, 0})
 end

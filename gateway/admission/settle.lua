@@ -2,7 +2,8 @@
 --
 -- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (doubles by
 -- unit), the ledger's closing, 1 where there is to be a row, how the attempt ended (see `end_attempt`). The reply is two integers: now, and 1 where there is a lease that this
--- call or one before it ended. The tombstone is 'settled', then that second integer.
+-- call or one before it ended. The tombstone is 'settled', then that second integer; an end that is certain of a row brings a lease to
+-- light where only a waiter was given up.
 
 local id = sub(KEYS[3], #PREFIX + 7)
 local spends, used = ARGV[2] ~= '1', {from_bytes('dddddd', ARGV[3])}
@@ -22,8 +23,9 @@ if lease then
   keep_ms, opened = 2 * lease.ttl, 1
 else
   local done = call('GET', KEYS[4])
-  if done and sub(done, 1, 7) ~= 'expired' then return {now, tonumber(sub(done, 8))} end
-  if done then
+  local said = done and sub(done, 1, 7) ~= 'expired' and tonumber(sub(done, 8))
+  if said and said >= opened then return {now, said} end
+  if done and not said then
     local ttl, keys, posted, texts = decode(sub(done, 8))
     local row = groups_of(texts, 0, #texts)
     local late = {keys = keys, posted = posted, row = row, taken = {}, scopes = open_row(row, keys)}

@@ -1,7 +1,8 @@
 """The waiters of one worker: asked for twice a second, and told at once when the store says that a turn has come.
 
-A lost word costs half a second, since every tick asks again. The tick also ends leases of workers that went away and gives the
-turns that time alone has brought; it runs whether anybody waits or not. Seconds.
+A lost word costs half a second, since every tick asks again. A tick without an answer tells them all: nobody waits for a store
+that is away. The tick also ends leases of workers that went away and gives the turns that time alone has brought; it runs whether
+anybody waits or not. Seconds.
 """
 
 import asyncio
@@ -11,8 +12,9 @@ from collections import Counter
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from gateway.admission.client import Admission, turn_channel
+from gateway.admission.client import turn_channel
 from gateway.admission.connection import AdmissionUnavailable
+from gateway.admission.failover import Failover
 from gateway.policy.answers import Turn
 from gateway.tasks import Owned
 
@@ -31,7 +33,7 @@ MOST_WAITING = 200
 class Turns:
     """Who waits, and the two loops that serve them between `start` and `stop`."""
 
-    def __init__(self, admission: Admission, redis: Redis, worker: str) -> None:
+    def __init__(self, admission: Failover, redis: Redis, worker: str) -> None:
         self.worker = worker
         self._admission = admission
         self._redis = redis
@@ -51,7 +53,7 @@ class Turns:
         return len(self._waiting) >= MOST_WAITING
 
     async def come(self, lease_id: str, queue: tuple[str, str]) -> None:
-        """Wait until the turn of a lease has come, or the store knows it no more. It counts as waiting for a model at a tier."""
+        """Wait until the turn of a lease may have come, or nobody can tell. It counts as waiting for a model at a tier."""
         turn = self._waiting[lease_id] = asyncio.get_running_loop().create_future()
         self.depth[queue] += 1
         try:
@@ -78,7 +80,7 @@ class Turns:
             turns = await self._admission.tick(self.worker, asked)
         except AdmissionUnavailable:
             self.missed_ticks += 1
-            return
+            turns = (Turn.GONE,) * len(asked)
         for lease_id, turn in zip(asked, turns, strict=True):
             if turn is not Turn.WAITING:
                 self._tell(lease_id)

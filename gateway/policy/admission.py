@@ -260,6 +260,18 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     so_far: Estimate
 
 
+class Adopt(msgspec.Struct, frozen=True, gc=False):
+    """A lease that its worker goes on with, to be put back where the store has lost it: what runs counts, whether it fits or not.
+
+    `row` is what it was granted, `opened` the ledger's `open` event.
+    """
+
+    id: str
+    row: Row
+    ttl_ms: int
+    opened: bytes
+
+
 class Report(msgspec.Struct, frozen=True, gc=False):
     """Word of a lease's attempt that goes on, as if it had ended."""
 

@@ -19,6 +19,8 @@ class Holds:
 
     def __init__(self) -> None:
         self.buckets: dict[Place, Bucket] = {}
+        self.seeded: set[Place] = set()
+        """Budgets of which it is known what was spent. Of others there is at most what adopted leases hold."""
 
     def violations(self, lease: Lease, row: Row, room: Callable[[Charge], int], now_ms: int) -> list[Violation]:
         """Return the charges without room for what the lease has not taken yet; taking nothing always fits.
@@ -45,6 +47,7 @@ class Holds:
         for charge in charges:
             claim = lease.claim(charge)
             hold = max(0, estimate.of(charge.unit) - claim.posted)
+            self.buckets.setdefault(place_of(charge), Bucket())
             self._touch(charge, now_ms).held += hold - claim.held
             claim.charge, claim.held = charge, hold
             lease.past.pop(place_of(charge), None)
@@ -61,11 +64,14 @@ class Holds:
 
     def unseeded(self, rows: Sequence[Row]) -> tuple[Charge, ...]:
         """Return the budgets of a request of which nothing is known."""
-        return tuple(charge for row in rows[:1] for charge in row.charges if charge.is_budget and not self._knows(charge))
+        return tuple(charge for row in rows[:1] for charge in row.charges if self._is_unseeded(charge))
 
     def seed(self, seed: Seed) -> None:
         """Take what was spent of a budget; one that was heard of meanwhile stays as it is."""
-        self.buckets.setdefault(place_of(seed.charge), Bucket(seed.spent_nano_usd, seed.at_ms))
+        if self._is_unseeded(seed.charge):
+            bucket = self.buckets.setdefault(place_of(seed.charge), Bucket())
+            bucket.debt, bucket.at_ms = seed.spent_nano_usd, seed.at_ms
+            self.seeded.add(place_of(seed.charge))
 
     def post_requests(self, lease: Lease, now_ms: int) -> None:
         """Post the request itself."""
@@ -94,7 +100,8 @@ class Holds:
             return
         bucket = self._touch(claim.charge, now_ms)
         taken = min(units, claim.held)
-        bucket.debt = min(EXACT - 1, bucket.debt + units * weight(claim.charge))
+        if not self._is_unseeded(claim.charge):  # the ledger has what is posted there
+            bucket.debt = min(EXACT - 1, bucket.debt + units * weight(claim.charge))
         bucket.held -= taken
         claim.held -= taken
         claim.posted = total
@@ -122,13 +129,12 @@ class Holds:
         bucket.fold(charge, now_ms)
         return bucket
 
-    def _knows(self, charge: Charge) -> bool:
-        return place_of(charge) in self.buckets
+    def _is_unseeded(self, charge: Charge) -> bool:
+        return charge.is_budget and place_of(charge) not in self.seeded
 
     def _touch(self, charge: Charge, now_ms: int) -> Bucket:
-        if charge.is_budget and not self._knows(charge):
-            # It must not pass for one of which little was spent; the ledger has what is posted here.
-            return Bucket()
+        if charge.is_budget and place_of(charge) not in self.buckets:
+            return Bucket()  # it must not pass for one of which little was spent
         bucket = self.buckets.setdefault(place_of(charge), Bucket())
         bucket.fold(charge, now_ms)
         return bucket

@@ -10,27 +10,13 @@ milliseconds. Pure.
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
-from gateway.policy.admission import NO_ENDING, Acquire, Progress, Reach, Report, Seed, Settle, Switch
+from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Reach, Report, Seed, Settle, Switch
 from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.claims import Done, Event, Lease, told_to_come_back
+from gateway.policy.lifetimes import CONFIRM_MS, LATE_MS, REAPED_AT_ONCE, TURNS_AT_ONCE, WAITER_TTL_MS, Ends
 from gateway.policy.queue import Pool, Waiter
 from gateway.policy.room import Room
-
-REAPED_AT_ONCE = 8
-"""How many lapsed leases one call ends: enough to keep up, too few to be felt."""
-
-LATE_MS = 3_600_000
-"""How long an expired lease waits for its settlement: an hour covers any stream's longest life."""
-
-WAITER_TTL_MS = 5_000
-"""How long a waiter counts without a word from its worker, which asks for it twice a second."""
-
-CONFIRM_MS = 3_000
-"""How long a turn is kept for a waiter that does not take it."""
-
-TURNS_AT_ONCE = 64
-"""How many turns one call gives."""
 
 
 class Buckets:
@@ -45,9 +31,9 @@ class Buckets:
         self.upstreams = self._room.upstreams
         self.pools = self._room.pools
         self.leases: dict[str, Lease] = {}
-        self.done: dict[str, Done] = {}
-        self._note = note
-        self._wake = wake
+        self._ends = Ends(note)
+        self.done = self._ends.done
+        self._note, self._wake = note, wake
 
     def acquire(self, request: Acquire, now_ms: int) -> Verdict:
         """Take the first row that fits, or wait. Asked again for a live lease, say the same; for an ended one, say so."""
@@ -55,7 +41,7 @@ class Buckets:
         live = self.leases.get(request.id)
         if live is not None:
             return self._said(live, now_ms)
-        if self._ended(request.id, now_ms) is not None:
+        if self._ends.of(request.id, now_ms) is not None:
             return Spent(now_ms)
         if unknown := self._holds.unseeded(request.rows):
             return Unseeded(now_ms, unknown)
@@ -133,22 +119,44 @@ class Buckets:
             self._holds.post_cost(lease, request.actual.cost_nano_usd, now_ms)
         self._room.end_attempt(lease, request.ending, now_ms)
         self._holds.release(lease, now_ms)
-        self._close(request.id, 2 * lease.ttl_ms, now_ms)
+        self._ends.close(request.id, 2 * lease.ttl_ms, now_ms)
         self._dispatch(lease.pool, now_ms)
         return Posted(now_ms, opened=True)
 
     def progress(self, reports: Sequence[Progress], now_ms: int) -> tuple[str, ...]:
-        """Renew leases and post what they have used. Return the ids of those that live no more."""
+        """Renew leases and post what they have used. Return the ids of those that live no more, or wait for all that is known."""
         lost = []
         for report in reports:
             lease = self.leases.get(report.id)
-            if lease is None:
+            if lease is None or lease.waits:
                 lost.append(report.id)
-            elif not lease.waits:
+            else:
                 self._holds.post_used(lease, report.so_far, now_ms)
                 lease.cost_nano_usd = report.so_far.cost_nano_usd
                 lease.expires_ms = now_ms + lease.ttl_ms
         return tuple(lost)
+
+    def adopt(self, requests: Sequence[Adopt], now_ms: int) -> tuple[str, ...]:
+        """Put lost leases back, without a test; one that still waits is served. Return the ids of those whose lives are over."""
+        over = []
+        for request in requests:
+            lease, done = self.leases.get(request.id), self._ends.of(request.id, now_ms)
+            if done is not None and done.opened:
+                over.append(request.id)
+            elif lease is None or lease.waits:
+                self._adopt(lease or Lease(request.id, request.ttl_ms, now_ms), request, now_ms)
+        return tuple(over)
+
+    def _adopt(self, lease: Lease, request: Adopt, now_ms: int) -> None:
+        self._leave(lease)
+        left, row, lease.turn, lease.decision = lease.pool, request.row, None, None
+        self._holds.take(lease, row.charges, row.estimate, now_ms)
+        lease.row, lease.pool, lease.opened = row, row.pool, True
+        lease.ttl_ms, lease.expires_ms = request.ttl_ms, now_ms + request.ttl_ms
+        self.leases[lease.id] = lease
+        # The stream that knew of it may be lost as well.
+        self._note(Event("open", lease.id))
+        self._dispatch(left, now_ms)
 
     def report(self, reports: Sequence[Report], now_ms: int) -> None:
         """Note how upstreams do while their attempts go on; what that makes room for is given at once."""
@@ -160,7 +168,7 @@ class Buckets:
 
     def expire(self, now_ms: int) -> int:
         """End leases that lapsed, and forget ended ones whose time is over. Return how many lapsed."""
-        self.done = {lease_id: done for lease_id, done in self.done.items() if done.until_ms > now_ms}
+        self._ends.forget(now_ms)
         return self._reap(now_ms)
 
     def _serve(self, lease: Lease, request: Acquire | Switch, now_ms: int) -> Granted | Refused | Queued:
@@ -247,29 +255,26 @@ class Buckets:
         self._room.end_attempt(lease, NO_ENDING, now_ms)
         self._holds.release(lease, now_ms)
         if row:
-            self._close(lease.id, 2 * lease.ttl_ms, now_ms)
+            self._ends.close(lease.id, 2 * lease.ttl_ms, now_ms)
         else:
-            self.done[lease.id] = Done(now_ms + LATE_MS, opened=False)
+            self._ends.forestall(lease.id, now_ms)
         self._dispatch(lease.pool, now_ms)
 
     def _settle_late(self, request: Settle, now_ms: int) -> Posted:
-        done = self._ended(request.id, now_ms)
-        if done is not None and done.claims is None:
+        done = self._ends.of(request.id, now_ms)
+        expired = done if done is not None and done.claims is not None else None
+        if done is not None and expired is None and (done.opened or not request.certain):
             return Posted(now_ms, done.opened)
-        if done is not None and done.claims and not request.capacity:
-            lease = Lease(request.id, done.ttl_ms, now_ms, claims=done.claims)
+        if expired is not None and expired.claims and not request.capacity:
+            lease = Lease(request.id, expired.ttl_ms, now_ms, claims=expired.claims)
             self._holds.post_used(lease, request.actual, now_ms)
             self._holds.post_cost(lease, request.actual.cost_nano_usd, now_ms)
-        opened = done is not None or request.certain
+        opened = expired is not None or request.certain
         if opened:
-            self._close(request.id, LATE_MS if done is None else 2 * done.ttl_ms, now_ms)
+            self._ends.close(request.id, LATE_MS if expired is None else 2 * expired.ttl_ms, now_ms)
         else:
-            self.done[request.id] = Done(now_ms + LATE_MS, opened=False)
+            self._ends.forestall(request.id, now_ms)
         return Posted(now_ms, opened)
-
-    def _close(self, lease_id: str, keep_ms: int, now_ms: int) -> None:
-        self.done[lease_id] = Done(now_ms + keep_ms)
-        self._note(Event("close", lease_id))
 
     def _reap(self, now_ms: int) -> int:
         lapsed = [lease for lease in self.leases.values() if lease.expires_ms <= now_ms]
@@ -293,7 +298,3 @@ class Buckets:
         self.done[lease.id] = Done(now_ms + LATE_MS, lease.ttl_ms, lease.claims)
         self._note(Event("abandoned", lease.id))
         self._dispatch(lease.pool, now_ms)
-
-    def _ended(self, lease_id: str, now_ms: int) -> Done | None:
-        done = self.done.get(lease_id)
-        return done if done is not None and done.until_ms > now_ms else None

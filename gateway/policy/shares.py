@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gateway.policy.admission import Charge, Kind, Row
-from gateway.policy.answers import Granted, Refused
+from gateway.policy.answers import Granted, Refusal, Refused
 from gateway.policy.catalogue import Tier
+from gateway.policy.claims import ceiling_of
 
 SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})
 
@@ -29,6 +30,12 @@ def placed(verdict: Granted | Refused, places: Sequence[int]) -> Granted | Refus
     if isinstance(verdict, Granted):
         return replace(verdict, row=places[verdict.row], refusals=refusals, local=True)
     return replace(verdict, refusals=refusals, local=True)
+
+
+def without_flex(rows: Sequence[Row], now_ms: int) -> Refused | None:
+    """Return what flex hears, which takes only what is known to be left; None where no row is flex."""
+    refusals = tuple(Refusal(at, ceiling_of(row), None) for at, row in enumerate(rows) if row.tier is Tier.FLEX)
+    return Refused(now_ms, refusals, (), local=True) if refusals else None
 
 
 def _row(row: Row, gateways: int) -> Row:

@@ -54,6 +54,12 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     changes: Mapping[str, bytes | None] = {}
     """What the gateway itself changes in the body before it leaves, by name: JSON text, or None to leave the field out."""
 
+    @property
+    def wants_running_usage(self) -> bool:
+        """Return whether the client asked for usage on every chunk."""
+        options = self.fields.get("stream_options")
+        return isinstance(options, dict) and bool(options.get("continuous_usage_stats"))
+
     def __repr__(self) -> str:
         return f"InferenceRequest({self.endpoint}, {self.members!r})"
 

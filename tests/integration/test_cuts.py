@@ -132,8 +132,8 @@ async def test_a_complete_answer_that_is_read_slowly_arrives_whole(valkey: Valke
 async def taken_on(run: Running, server: HttpServer, *, requests: int = 1) -> None:
     """Wait until the provider has begun to answer this many requests, the last of which is under way."""
     await server.until(lambda: len(server.requests) == requests)
-    [source] = run.gateway._leases._sources.values()
-    holder = source.__self__.holder  # type: ignore[attr-defined]  # it is a bound method
+    [kept] = run.gateway._leases._kept.values()
+    holder = kept.source.__self__.holder  # type: ignore[attr-defined]  # it is a bound method
     async with asyncio.timeout(5.0):
         while not holder.accepted:
             await asyncio.sleep(0.002)

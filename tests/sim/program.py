@@ -9,8 +9,22 @@ from random import Random
 from msgspec.structs import replace
 
 from gateway.admission.client import Admission
-from gateway.policy.admission import Acquire, Ending, Estimate, Order, Progress, Report, Row, Settle, Sign, Switch, Wait, Word
-from gateway.policy.answers import Granted, Queued
+from gateway.policy.admission import (
+    Acquire,
+    Adopt,
+    Ending,
+    Estimate,
+    Order,
+    Progress,
+    Report,
+    Row,
+    Settle,
+    Sign,
+    Switch,
+    Wait,
+    Word,
+)
+from gateway.policy.answers import Granted, Queued, Unseeded
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from gateway.policy.periods import PERIODS, bounds_ms
@@ -30,7 +44,12 @@ class Tick(tuple[str, ...]):
     __slots__ = ()
 
 
-Operation = Acquire | Switch | Settle | Order | Confirm | Tick | list[Progress] | list[Report]
+class Loss:
+    """The store is empty all at once."""
+
+
+Batch = list[Progress] | list[Adopt] | list[Report]
+Operation = Acquire | Switch | Settle | Order | Confirm | Tick | Loss | Batch
 
 WEIGHTS = {
     "acquire": 46,
@@ -43,6 +62,8 @@ WEIGHTS = {
     "confirm": 14,
     "tick": 10,
     "order": 4,
+    "adopt": 6,
+    "loss": 0.15,
 }
 
 
@@ -58,6 +79,10 @@ class Program:
         """The rows that each waiter waits for."""
         self.decided: dict[str, tuple[Row, ...]] = {}
         """The rows that each lease's grant is about."""
+        self.held: dict[str, Row] = {}
+        """What each lease was granted last, as its worker knows it."""
+        self.lost: list[Adopt] = []
+        """What the workers are to put back at their next heartbeat."""
 
     def next(self) -> Operation:
         """Let some time pass and return what happens then."""
@@ -68,6 +93,9 @@ class Program:
         if self.random.random() < 0.002:
             _, ends_ms = bounds_ms(self.clock.now_ms, self.random.choice([*PERIODS.values()]))
             self.clock.now_ms = ends_ms - self.random.randint(0, 3_000)
+        if self.lost:
+            lost, self.lost = self.lost, []
+            return lost
         return self._operation(self.random.choices([*WEIGHTS], [*WEIGHTS.values()])[0])
 
     def _operation(self, kind: str) -> Operation:
@@ -86,6 +114,19 @@ class Program:
                 return Switch(self.switching(), self.ending(), self.rows(), TTL_MS, self.wait())
             case "order":
                 return self.order()
+            case _:
+                return self._batch(kind)
+
+    def _batch(self, kind: str) -> Operation:
+        match kind:
+            case "adopt":
+                waiting = [lease.id for lease in self.reference.leases.values() if lease.waits]
+                ids = self.random.choice([waiting, self.ended(), []]) or [self.some_id()]
+                return [Adopt(self.random.choice(ids), row, TTL_MS, b"opened") for row in self.rows()] or Tick()
+            case "loss":
+                running = [lease.id for lease in self.reference.leases.values() if not lease.waits and lease.id in self.held]
+                self.lost = [Adopt(lease_id, self.held[lease_id], TTL_MS, b"opened") for lease_id in running]
+                return Loss()
             case "report":
                 return [self.report() for _ in range(self.random.randint(1, 3))]
             case _:
@@ -160,19 +201,23 @@ class Program:
 
     def some_id(self) -> str:
         """Return a live lease mostly, else one that ended or never was."""
-        ended = [lease_id for lease_id, done in self.reference.done.items() if done.until_ms > self.clock.now_ms]
         pools = (
             [[lease.id for lease in self.reference.leases.values() if not lease.waits]] * 6
             + [list(self.reference.leases)] * 2
-            + [ended, [f"never-{self.random.getrandbits(64)}"]]
+            + [self.ended(), [f"never-{self.random.getrandbits(64)}"]]
         )
         return self.random.choice(self.random.choice([pool for pool in pools if pool]))
+
+    def ended(self) -> list[str]:
+        """Return those whose lives are over, as far as anybody remembers."""
+        return [lease_id for lease_id, done in self.reference.done.items() if done.until_ms > self.clock.now_ms]
 
     def heard(self, operation: Operation, verdict: object) -> None:
         """Take note of what the specification said."""
         if isinstance(operation, Confirm) and isinstance(verdict, Granted) and operation in self.waited:
             self.decided[operation] = self.waited.pop(operation)
-        if not isinstance(operation, Acquire | Switch):
+            self.held[operation] = self.decided[operation][verdict.row]
+        if not isinstance(operation, Acquire | Switch) or isinstance(verdict, Unseeded):
             return
         if isinstance(operation, Switch):
             self.waited.pop(operation.id, None)
@@ -181,6 +226,8 @@ class Program:
             self.waited[operation.id] = operation.rows
         elif lease is not None and lease.decision is verdict:
             self.decided[operation.id] = operation.rows
+        if isinstance(verdict, Granted):
+            self.held[operation.id] = operation.rows[verdict.row]
 
     def rows_of(self, waiter: str) -> tuple[Row, ...]:
         """Return what a waiter's turn, or the grant that a lease has, is about."""
@@ -210,11 +257,28 @@ def specified(reference: Buckets, operation: Operation, now_ms: int) -> object:
         case Order():
             reference.upstreams.obey(operation)
             return ()
-        case [Report(), *_]:
-            reference.report([each for each in operation if isinstance(each, Report)], now_ms)
-            return ()
+        case Loss():
+            lose(reference)
+            return None
         case _:
-            return reference.progress([each for each in operation if isinstance(each, Progress)], now_ms)
+            return specified_batch(reference, operation, now_ms)
+
+
+def specified_batch(reference: Buckets, batch: Batch, now_ms: int) -> object:
+    """Have the specification do what concerns several leases."""
+    reference.report([each for each in batch if isinstance(each, Report)], now_ms)
+    adopted = reference.adopt([each for each in batch if isinstance(each, Adopt)], now_ms)
+    return adopted + reference.progress([each for each in batch if isinstance(each, Progress)], now_ms)
+
+
+def lose(reference: Buckets) -> None:
+    """Have the specification know nothing any more."""
+    upstreams = reference.upstreams
+    for known in (reference.leases, reference.done, reference.buckets, reference.pools):
+        known.clear()
+    reference._holds.seeded.clear()
+    upstreams.conditions.clear()
+    upstreams.cooled_until_ms.clear()
 
 
 def ticked(reference: Buckets, tick: Tick, now_ms: int) -> object:
@@ -240,8 +304,14 @@ async def done(admission: Admission, operation: Operation, rows: tuple[Row, ...]
         case Order():
             await admission.order(operation)
             return ()
-        case [Report(), *_]:
-            await admission.report([each for each in operation if isinstance(each, Report)])
-            return ()
+        case Loss():
+            return None
         case _:
-            return await admission.progress([each for each in operation if isinstance(each, Progress)])
+            return await done_batch(admission, operation)
+
+
+async def done_batch(admission: Admission, batch: Batch) -> object:
+    """Have the scripts do what concerns several leases."""
+    await admission.report([each for each in batch if isinstance(each, Report)])
+    adopted = await admission.adopt([each for each in batch if isinstance(each, Adopt)])
+    return adopted + await admission.progress([each for each in batch if isinstance(each, Progress)])

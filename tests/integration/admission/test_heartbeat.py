@@ -2,27 +2,36 @@
 
 import asyncio
 
-from gateway.admission.client import Admission
+from msgspec.structs import replace
+
+from gateway.admission.client import LEASES_AT_ONCE, Admission
 from gateway.admission.connection import Connection
+from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
-from gateway.policy.admission import Estimate
-from gateway.policy.catalogue import Limits
+from gateway.policy.admission import Adopt, Estimate, Row, Upstream, Wait
+from gateway.policy.answers import Queued, Turn
+from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import place_of
 from gateway.policy.limits import MINUTE_MS
 from gateway.tasks import Owned
-from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, row
-from tests.integration.admission.state import ledger, stored
+from tests.integration.admission.rows import TTL_MS, Clock, acquire, deployment_charges, estimate, key_charges, row, settle
+from tests.integration.admission.state import ask, ledger, stored
 
 TPM = key_charges(Limits(tpm=600))
-CHARGES = {place_of(charge): charge for charge in TPM}
+SLOTS = deployment_charges("a/one", Limits(concurrency=1))
+CHARGES = {place_of(charge): charge for charge in TPM + SLOTS}
+
+
+def lease(lease_id: str, granted: Row | None = None) -> Adopt:
+    return Adopt(lease_id, granted or row(TPM), TTL_MS, b"opened " + lease_id.encode())
 
 
 async def test_a_beat_renews_every_lease_and_posts_what_it_has_used(
     admission: Admission, connection: Connection, clock: Clock
 ) -> None:
-    leases = Leases(admission, Owned(), heartbeat_s=10.0)
+    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
     await admission.acquire(acquire("mine", row(TPM)))
-    leases.add("mine", lambda: estimate(10, 2))
+    leases.add(lease("mine"), lambda: estimate(10, 2))
     clock.now_ms += TTL_MS - 1
     await leases.beat()
     clock.now_ms += 1
@@ -34,9 +43,9 @@ async def test_a_beat_renews_every_lease_and_posts_what_it_has_used(
 
 
 async def test_a_lease_that_was_let_go_is_renewed_no_more(admission: Admission, connection: Connection, clock: Clock) -> None:
-    leases = Leases(admission, Owned(), heartbeat_s=10.0)
+    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
     await admission.acquire(acquire("mine", row(TPM)))
-    leases.add("mine", lambda: estimate(10, 2))
+    leases.add(lease("mine"), lambda: estimate(10, 2))
     leases.remove("mine")
     leases.remove("mine")
     clock.now_ms += TTL_MS
@@ -45,17 +54,51 @@ async def test_a_lease_that_was_let_go_is_renewed_no_more(admission: Admission, 
     assert await ledger(connection) == [("open", "mine"), ("abandoned", "mine")]
 
 
-async def test_a_lease_that_the_store_lost_is_counted(admission: Admission) -> None:
-    leases = Leases(admission, Owned(), heartbeat_s=10.0)
-    leases.add("gone", lambda: estimate(0, 0))
+async def test_leases_that_the_store_lost_are_put_back_as_they_were_granted(
+    admission: Admission, connection: Connection, clock: Clock
+) -> None:
+    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    count = LEASES_AT_ONCE + 1
+    for number in range(count):
+        await admission.acquire(acquire(f"r{number}", row(TPM, cost=estimate(1, 2))))
+        leases.add(lease(f"r{number}", row(TPM, cost=estimate(1, 2))), lambda: estimate(1, 0))
     await leases.beat()
-    assert leases.lost_leases == 1
+    before = await stored(connection, CHARGES, clock.now_ms)
+    await ask(connection, "FLUSHALL")
+    for _ in range(2):
+        await leases.beat()
+    assert (len(leases), leases.lost_leases) == (count, count)
+    assert await stored(connection, CHARGES, clock.now_ms) == before
+    assert await ledger(connection) == [("open", f"r{number}") for number in range(count)]
+
+
+async def test_a_lease_whose_life_is_over_is_let_go(admission: Admission, connection: Connection) -> None:
+    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    await admission.settle(settle("mine"))
+    leases.add(lease("mine"), lambda: estimate(0, 0))
+    await leases.beat()
+    assert (len(leases), leases.lost_leases) == (0, 1)
+    assert await ledger(connection) == [("close", "mine")]
+
+
+async def test_a_lease_that_waits_there_and_runs_here_gives_up_its_turn(admission: Admission) -> None:
+    slot = Row(Upstream("a/one"), "a", Tier.DEFAULT, SLOTS, estimate(), "a")
+    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    await admission.acquire(acquire("other", slot))
+    for lease_id in ("mine", "next"):
+        waits = replace(acquire(lease_id, slot), wait=Wait("acme", "w1", 9_000, 9, 9))
+        assert isinstance(await admission.acquire(waits), Queued)
+    await admission.settle(settle("other"))
+    leases.add(lease("mine"), lambda: estimate(0, 0))
+    assert await admission.tick("w1", ["mine", "next"]) == (Turn.COME, Turn.WAITING)
+    await leases.beat()
+    assert await admission.tick("w1", ["next"]) == (Turn.COME,)
 
 
 async def test_a_store_that_is_away_is_asked_again(admission: Admission, connection: Connection) -> None:
     await connection.close()
-    leases = Leases(admission, Owned(), heartbeat_s=10.0)
-    leases.add("mine", lambda: estimate(0, 0))
+    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    leases.add(lease("mine"), lambda: estimate(0, 0))
     await leases.beat()
     assert leases.missed_beats == 1
 
@@ -69,9 +112,9 @@ async def test_it_beats_by_itself_until_it_is_stopped(admission: Admission, conn
             beaten.set()
         return estimate(1, 1)
 
-    leases = Leases(admission, owned, heartbeat_s=0.001)
+    leases = Leases(Failover(admission, None), owned, heartbeat_s=0.001)
     await admission.acquire(acquire("mine", row(TPM)))
-    leases.add("mine", source)
+    leases.add(lease("mine"), source)
     leases.start()
     await asyncio.wait_for(beaten.wait(), 5.0)
     await leases.stop()

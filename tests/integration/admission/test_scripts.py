@@ -12,7 +12,7 @@ from gateway.policy.admission import Dimension, Estimate, Order, Row, Seed, Upst
 from gateway.policy.answers import Granted, Posted, Refused, Spent, Unseeded
 from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.claims import place_of
-from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE
+from gateway.policy.lifetimes import LATE_MS, REAPED_AT_ONCE
 from gateway.policy.limits import MINUTE_MS, budget_charge
 from gateway.policy.periods import PERIODS, bounds_ms
 from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, progress, row, settle, switch

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ LONGEST_S = 0.3
 """A call waits for the store for a tenth of a second; the rest is the machine's."""
 
 RECOVERY_S = 8.0
+
+WAITING = {tier: {"queue": "9s"} for tier in ("priority", "default", "flex")} | {"over-limit": {"queue": "0s"}}
 
 
 @asynccontextmanager
@@ -56,15 +59,15 @@ async def test_requests_are_served_and_limited_without_a_store_and_each_has_its_
             valkey.pause() if way == "paused" else valkey.stop()
             served = await served_alone(run)
             flex = await run.chat(service_tier="flex")
-            assert (flex.status_code, flex.json()["error"]["code"]) == (503, "limiter_unavailable")
+            assert (flex.status_code, flex.json()["error"]["code"]) == (429, "flex_no_capacity")
             status = run.gateway.status()
             assert (status["ready"], status["degraded"]) == (True, True)
             valkey.resume() if way == "paused" else valkey.start()
             await comes_to_rest(run, within_s=RECOVERY_S)
-            assert (await run.chat(service_tier="default")).status_code == 200
+            assert (await run.chat(service_tier="default")).status_code == 429, "what was served alone counts"
             assert RPM <= served <= RPM + 1
             rows = await run.rows()
-            assert [row["outcome"] for row in rows] == ["ok"] * (served + 2)
+            assert [row["outcome"] for row in rows] == ["ok"] * (served + 1)
 
 
 async def test_a_store_that_takes_no_writes_is_as_good_as_none(tmp_path: Path) -> None:
@@ -84,7 +87,7 @@ async def test_a_store_that_comes_and_goes_is_worth_one_burst(tmp_path: Path) ->
             assert await served_alone(run) >= RPM
             valkey.start()
             await comes_to_rest(run, within_s=RECOVERY_S)
-            assert (await run.chat(service_tier="default")).status_code == 200
+            assert (await run.chat(service_tier="default")).status_code == 429, "not one burst more, though it is empty"
             await run.settled()
             valkey.stop()
             assert await served_alone(run) < RPM / 2, "what has leaked meanwhile, and no second burst"
@@ -123,3 +126,29 @@ async def test_who_has_a_budget_is_refused_until_the_store_is_back(tmp_path: Pat
             await comes_to_rest(run, within_s=RECOVERY_S)
             assert (await run.chat(service_tier="default")).status_code == 200
             assert [row["outcome"] for row in await run.rows() if row["outcome"] != "rejected"] == ["ok"] * 2
+
+
+async def test_who_waits_when_the_store_goes_away_waits_no_more(tmp_path: Path) -> None:
+    with Valkey() as valkey:
+        async with gateway(valkey, tmp_path, tiers=WAITING, leases={"heartbeat": "1s"}) as run:
+            holding = [asyncio.create_task(run.chat(service_tier="default", user="holder")) for _ in range(4)]
+            while sum(t.occupancy().busy for t in run.gateway._transports.values()) < 4:
+                await asyncio.sleep(0.005)
+            waiting = [asyncio.create_task(run.chat(service_tier=tier)) for tier in ("default", "default", "flex")]
+            await run.waiting(3)
+            valkey.stop()
+            async with asyncio.timeout(RECOVERY_S):
+                answers = await asyncio.gather(*waiting)
+            assert [each.status_code for each in answers] == [200, 200, 429]
+            assert answers[2].json()["error"]["code"] == "flex_no_capacity"
+            valkey.start()
+            while await run.leases() < 4:
+                await asyncio.sleep(0.02)
+            full = await run.chat(service_tier="default", fail_fast=True)
+            assert (full.status_code, full.json()["error"]["code"]) == (429, "engine_overloaded"), "what runs counts again"
+            for task in holding:
+                task.cancel()
+            await asyncio.wait(holding)
+            await comes_to_rest(run, within_s=RECOVERY_S)
+            rows = Counter(row["outcome"] for row in await run.rows())
+            assert rows == {"ok": 2, "cancelled": 4}

@@ -7,7 +7,7 @@ import pytest
 from gateway.policy.admission import Dimension
 from gateway.policy.answers import Granted, Posted, Refused, Spent
 from gateway.policy.catalogue import Limits
-from gateway.policy.leases import LATE_MS, REAPED_AT_ONCE
+from gateway.policy.lifetimes import LATE_MS, REAPED_AT_ONCE
 from tests.unit.policy.leases import (
     MODEL_A,
     MODEL_B,

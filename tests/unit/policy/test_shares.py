@@ -3,11 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.errors import FlexNoCapacity
+from gateway.policy import verdicts
 from gateway.policy.admission import Kind, Row, Upstream
 from gateway.policy.answers import Granted, Refusal, Refused
 from gateway.policy.catalogue import Budget, Limits, Tier
 from gateway.policy.limits import budget_charge
-from gateway.policy.shares import placed, shared
+from gateway.policy.shares import placed, shared, without_flex
 from tests.unit.policy.leases import deployment, figures, key
 
 LIMITS = Limits(rpm=60, tpm=6_000, rpd=100, concurrency=10)
@@ -37,6 +39,14 @@ def test_only_priority_and_default_are_served_and_keep_their_places() -> None:
     assert isinstance(granted, Granted)
     assert (granted.row, granted.refusals[0].row, granted.local) == (4, 1, True)
     assert placed(Refused(7, (refused,), ()), places).refusals[0].row == 1
+
+
+def test_flex_hears_that_nothing_is_left_and_what_nobody_counts_hears_nothing() -> None:
+    refused = without_flex([row(Tier.NO_LIMIT), row(Tier.FLEX)], 7)
+    assert refused is not None
+    assert ([each.row for each in refused.refusals], refused.local) == ([1], True)
+    assert isinstance(verdicts.refused([row(Tier.NO_LIMIT), row(Tier.FLEX)], refused.refusals), FlexNoCapacity)
+    assert without_flex([row(Tier.NO_LIMIT)], 7) is None
 
 
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.integers(1, 50))

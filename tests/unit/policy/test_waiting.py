@@ -10,7 +10,8 @@ from gateway.policy.admission import Acquire, Dimension, Ending, Precedence, Row
 from gateway.policy.answers import Granted, Queued, Refused, Spent, Turn, Verdict
 from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import Event, ceiling_of
-from gateway.policy.leases import CONFIRM_MS, WAITER_TTL_MS, Buckets
+from gateway.policy.leases import Buckets
+from gateway.policy.lifetimes import CONFIRM_MS, WAITER_TTL_MS
 from gateway.policy.queue import Waiter
 from tests.unit.policy.leases import NOW_MS, TTL_MS, deployment, figures, key, model
 
