@@ -73,6 +73,11 @@ class Holds:
             bucket.debt, bucket.at_ms = seed.spent_nano_usd, seed.at_ms
             self.seeded.add(place_of(seed.charge))
 
+    def forget(self, place: Place) -> None:
+        """Know no more of a bucket: its key has expired, or was lost."""
+        self.buckets.pop(place, None)
+        self.seeded.discard(place)
+
     def post_requests(self, lease: Lease, now_ms: int) -> None:
         """Post the request itself."""
         for claim in lease.claims.values():

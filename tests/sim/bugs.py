@@ -147,6 +147,12 @@ BUGS = (
         "post_all(old, true, nil)",
     ),
     script(
+        "budget fresh after flush",
+        "serve",
+        "    if scopes[key][SEEDED] == 0 then missing",
+        "    if false then missing",
+    ),
+    script(
         "priority barging",
         "serve",
         "if not refusal and has_queue and seldom()",

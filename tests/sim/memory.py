@@ -45,6 +45,5 @@ class Memory:
         held = {place for lease in self._reference.leases.values() for place in lease.claims}
         for charge in BUDGETS:
             if place_of(charge) not in held and self._random.random() < 0.5:
-                self._reference.buckets.pop(place_of(charge), None)
-                self._reference._holds.seeded.discard(place_of(charge))
+                self._reference._holds.forget(place_of(charge))
                 await ask(self._admission._connection, "DEL", self._admission.prefix + charge.scope)

@@ -67,7 +67,7 @@ class World:
             case "forget":
                 held = {place for lease in live.values() for place in lease.claims}
                 for place in {place_of(each) for each in BUDGETS} - held:
-                    self.store.buckets.buckets.pop(place, None)
+                    self.store.buckets._holds.forget(place)
             case _:
                 self.store.buckets.expire(self.store.now_ms)
         self.spent += [(self.store.now_ms, units) for gone, units in spent.items() if gone not in live]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.policy.admission import Charge, Estimate, Row, Seed
+from gateway.policy.admission import Adopt, Charge, Estimate, Row, Seed
 from gateway.policy.answers import Cause, Granted, Refused, Unseeded
 from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.claims import place_of
@@ -120,9 +120,21 @@ def test_what_is_late_does_not_make_a_budget_known() -> None:
     store.acquire("mine", asking(40))
     store.now_ms += TTL_MS
     store.buckets.expire(store.now_ms)
-    del store.buckets.buckets[place_of(DAY)]
+    store.buckets._holds.forget(place_of(DAY))
     store.settle("mine", costs(35))
     assert isinstance(store.acquire("next", asking(1)), Unseeded)
+
+
+def test_what_an_adopted_lease_holds_counts_once_it_is_known_what_was_spent() -> None:
+    store = Store()
+    store.buckets.adopt([Adopt("mine", asking(40), TTL_MS, b"")], store.now_ms)
+    assert isinstance(store.acquire("next", asking(1)), Unseeded)
+    store.buckets.seed([Seed(DAY, store.now_ms, 50)])
+    assert isinstance(store.acquire("next", asking(11)), Refused)
+    assert isinstance(store.acquire("next", asking(10)), Granted)
+    store.settle("mine", costs(35))
+    bucket = store.buckets.buckets[place_of(DAY)]
+    assert (bucket.debt, bucket.held) == (85, 10)
 
 
 @pytest.mark.parametrize("cost", [0, 100])
