@@ -119,8 +119,8 @@ BUGS = (
     script(
         "settle twice",
         "settle",
-        "  if done and sub(done, 1, 7) ~= 'expired' then return {now, tonumber(sub(done, 8))} end\n",
-        "  if done and sub(done, 1, 7) ~= 'expired' then done = false end\n",
+        "  if said and said >= opened then return {now, said} end\n",
+        "",
     ),
     script(
         "settle after expire",
@@ -143,8 +143,8 @@ BUGS = (
     script(
         "RPM posted on capacity end",
         "switch",
-        "if sign ~= CODE_BUSY and sign ~= CODE_RATE then post_all(old, true, nil) end",
-        "post_all(old, true, nil)",
+        "if not waits(old) and sign ~= CODE_BUSY and sign ~= CODE_RATE then",
+        "if not waits(old) then",
     ),
     script(
         "budget fresh after flush",
@@ -162,8 +162,8 @@ BUGS = (
     Bug(
         "lease id from the client",
         "gateway/web/inference.py",
-        "                request_id=request_id,\n",
-        "                request_id=client_request_id(fields) or request_id,\n",
+        "            request_id=request_id,\n",
+        "            request_id=client_request_id(fields) or request_id,\n",
         Judge.TEST,
         "tests/integration/test_corridor.py::test_two_requests_of_one_id_of_their_clients_are_two",
     ),

@@ -284,7 +284,7 @@ def lose(reference: Buckets) -> None:
 def ticked(reference: Buckets, tick: Tick, now_ms: int) -> object:
     """Have the specification do a tick; one that asks for nobody forgets the ended leases whose time is over."""
     if not tick:
-        reference.expire(now_ms)
+        reference._ends.forget(now_ms)
     return reference.tick(tick, now_ms)
 
 
