@@ -183,7 +183,7 @@ class Program:
 
     def order(self) -> Order:
         """Return an operator's word, on what it changes; what is disabled is soon enabled again, or little would be served."""
-        word, upstreams = self.random.choices([*Word], (2, 6, 4))[0], self.reference.upstreams
+        word, upstreams = self.random.choices([*Word], (1, 9, 4))[0], self.reference.upstreams
         asked = {upstream.deployment: upstream for upstream, *_ in chain.from_iterable(CANDIDATES.values())}
         cooled = {credential for credential, until_ms in upstreams.cooled_until_ms.items() if until_ms > self.clock.now_ms}
         fit = {
@@ -192,7 +192,8 @@ class Program:
             Word.RESET: [each for name, each in asked.items() if name in upstreams.conditions or each.credential in cooled],
         }
         picked = [*fit[word]] or [*asked.values()]
-        return Order(word, tuple(self.random.sample(picked, self.random.randint(1, min(2, len(picked))))))
+        most = 1 if word is Word.DISABLE else min(2, len(picked))
+        return Order(word, tuple(self.random.sample(picked, self.random.randint(1, most))))
 
     def waiters(self) -> list[str]:
         """Return those that a worker would ask for: most of who waits, and one that may be gone."""
