@@ -32,6 +32,7 @@ from gateway.config import Config, compile_catalogue
 from gateway.job import Snapshot, Store
 from gateway.pipeline import Corridor
 from gateway.policy.catalogue import Catalogue, Key
+from gateway.policy.experience import Experience
 from gateway.policy.keys import check_key, enter
 from gateway.policy.retries import RetryBudget
 from gateway.policy.routing import Planner
@@ -119,8 +120,9 @@ class Gateway:
             cells, self._health, Build(version("tiergate"), time.time()), (queue_depth(catalogue, self._turns),)
         )
         self._sweep = Sweep(time.monotonic)
+        experience = Experience()
         self._corridor = Corridor(
-            snapshot_of(catalogue, self._transports, config.leases.ttl_s),
+            snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
             self._authenticate,
             Store(
                 Budgeted(failover, admission, Spending(self._reader)),
@@ -129,11 +131,10 @@ class Gateway:
                 Reports(failover, self._tasks),
                 RetryBudget(catalogue.fallback.retry_budget),
             ),
-            Bookkeeper(failover, self._observer, time.monotonic),
+            Bookkeeper(failover, self._observer, experience, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
-        self.ready = False
-        self._reached_store = False
+        self.ready = self._reached_store = False
         self.api = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault)
         self.control = build_control(self.status, self._exposition.render)
 
@@ -212,12 +213,12 @@ class Gateway:
         log.exception("request_failed", request_id=request_id)
 
 
-def snapshot_of(catalogue: Catalogue, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:
+def snapshot_of(catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:
     """Return the catalogue with what it takes to act on it."""
     providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
     return Snapshot(
         catalogue=catalogue,
-        planner=Planner(catalogue),
+        planner=Planner(catalogue, experience),
         dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),

@@ -14,6 +14,7 @@ from gateway.admission.connection import AdmissionUnavailable
 from gateway.admission.failover import Failover
 from gateway.policy.admission import Settle
 from gateway.policy.answers import Posted
+from gateway.policy.experience import Experience
 from gateway.policy.record import Record
 
 FIRST_PAUSE_S = 0.1
@@ -38,11 +39,12 @@ class Observer(Protocol):
 
 
 class Bookkeeper:
-    """Settles leases and hands records on; a `gateway.exchange.Books`."""
+    """Settles leases, keeps what the store has learned by it, and hands records on; a `gateway.exchange.Books`."""
 
-    def __init__(self, admission: Failover, observer: Observer, now_s: Callable[[], float]) -> None:
+    def __init__(self, admission: Failover, observer: Observer, experience: Experience, now_s: Callable[[], float]) -> None:
         self._admission = admission
         self._observer = observer
+        self._experience = experience
         self._now_s = now_s
 
     def now_s(self) -> float:
@@ -63,10 +65,14 @@ class Bookkeeper:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                return await self._admission.settle(settlement)
+                posted = await self._admission.settle(settlement)
             except AdmissionUnavailable:
                 if self._now_s() >= give_up_s:
                     log.exception("settlement_lost", request_id=settlement.id)
                     return None
+            else:
+                if settlement.lesson is not None and posted.learned is not None:
+                    self._experience.note(settlement.lesson, posted.learned)
+                return posted
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -12,9 +12,10 @@ from typing import Protocol
 import msgspec
 
 from gateway.faults import Failed
-from gateway.policy.admission import NO_ENDING, Ending, Estimate, Settle, Sign
+from gateway.policy.admission import NO_ENDING, Ending, Estimate, Lesson, Settle, Sign
 from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
+from gateway.policy.experience import Asked, lesson
 from gateway.policy.pricing import Tariff
 from gateway.policy.record import Closed, Opened, Outcome, Record
 from gateway.policy.upstreams import ending_of
@@ -73,6 +74,7 @@ class Reservation:
         self._ending = NO_ENDING
         self._tariff = Tariff()
         self._prompt_tokens = 0
+        self._asked: Asked | None = None
         self._source: Answer | StreamReader | None = None
         self._opened: Opened | None = None
         self._books = books
@@ -85,9 +87,12 @@ class Reservation:
         self._opened = event
         return encode(event)
 
-    def begin(self, tariff: Tariff, prompt_tokens: int) -> None:
-        """Start an attempt: from here on it is charged at `tariff`, for an estimated prompt where nobody knows better."""
-        self._tariff, self._prompt_tokens = tariff, prompt_tokens
+    def begin(self, tariff: Tariff, prompt_tokens: int, asked: Asked) -> None:
+        """Start an attempt: from here on it is charged at `tariff`, for an estimated prompt where nobody knows better.
+
+        What `asked` came to is learned if the answer is whole.
+        """
+        self._tariff, self._prompt_tokens, self._asked = tariff, prompt_tokens, asked
         self.capacity, self._ending = False, NO_ENDING
 
     def end_attempt(self, failed: Failed, dice: int) -> None:
@@ -165,6 +170,7 @@ class Reservation:
             closed=encode(closed(record, opened)),
             certain=certain,
             ending=self._ending,
+            lesson=self._lesson(),
         )
         record.opened = certain
         try:
@@ -174,6 +180,12 @@ class Reservation:
                 record.opened, record.settled_unix_ms = posted.opened, posted.now_ms
         finally:
             self._books.observe(record)
+
+    def _lesson(self) -> Lesson | None:
+        record = self.record
+        if self._asked is None or record.estimated or record.outcome is not Outcome.OK:
+            return None
+        return lesson(self._asked, record.usage)
 
     def _used(self, usage: Usage) -> Estimate:
         return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=self._cost_nano_usd(usage) or 0)

@@ -16,6 +16,7 @@ from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Report, Row, Switch, Wait
 from gateway.policy.answers import Answer, Granted, Queued, Refusal, Refused, Spent
+from gateway.policy.experience import asked
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
@@ -278,7 +279,7 @@ class Walk:
             choices=job.request.n * job.request.prompts,
             running_usage=job.request.wants_running_usage,
         )
-        job.reservation.begin(tariff, candidate.row.estimate.input)
+        job.reservation.begin(tariff, candidate.row.estimate.input, asked(job.request, record.org or "", target.model.name))
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from gateway.admission import codec
-from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_seed, encode_wait
+from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_lesson, encode_seed, encode_wait
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.admission.scripts import Script
 from gateway.policy.admission import Acquire, Adopt, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
@@ -110,9 +110,8 @@ class Admission:
     async def settle(self, request: Settle) -> Posted:
         """End a lease and post what was used."""
         used, ending = encode_estimate(request.actual), self._endings.encode(request.ending)
-        arguments = (int(request.capacity), used, request.closed, int(request.certain), ending)
-        now_ms, opened = await self._run(self._settle, self._lease_keys(request.id), arguments)
-        return Posted(now_ms, bool(opened))
+        arguments = (int(request.capacity), used, request.closed, int(request.certain), ending, *encode_lesson(request.lesson))
+        return codec.posted(*await self._run(self._settle, self._lease_keys(request.id), arguments))
 
     async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Verdict:
         """Take the turn that has come; `rows` are those that were asked about."""

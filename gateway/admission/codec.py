@@ -5,8 +5,8 @@ from struct import Struct, pack
 
 import msgspec
 
-from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, Row, Seed, Sign, Wait
-from gateway.policy.answers import Cause, Granted, Level, Queued, Refusal, Refused, Spent, Unseeded, Verdict
+from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, Lesson, Row, Seed, Sign, Wait
+from gateway.policy.answers import Cause, Granted, Learned, Level, Posted, Queued, Refusal, Refused, Spent, Unseeded, Verdict
 from gateway.policy.catalogue import Breaker
 from gateway.policy.limits import LAYOUT
 from gateway.policy.upstreams import Condition
@@ -138,6 +138,18 @@ def encode_estimate(estimate: Estimate) -> bytes:
         estimate = Estimate(estimate.request, tokens_in, tokens_out, tokens, estimate.slot, estimate.cost_nano_usd)
     cost = min(max(0, estimate.cost_nano_usd), MOST_NANO_USD)
     return pack_estimate(estimate.request, estimate.input, estimate.output, estimate.total, estimate.slot, cost)
+
+
+def encode_lesson(lesson: Lesson | None) -> tuple[str | int, ...]:
+    """Return what there is to learn as arguments, none where there is nothing."""
+    if lesson is None:
+        return ()
+    return (lesson.org, lesson.model, lesson.ratio_ppm, min(lesson.output_tokens, MOST_UNITS))
+
+
+def posted(now_ms: int, opened: int, *learned: int) -> Posted:
+    """Return what settle.lua answers."""
+    return Posted(now_ms, bool(opened), Learned(*learned) if learned else None)
 
 
 def encode_seed(seed: Seed) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 import structlog
+from msgspec.structs import replace
 
 from gateway.admission.breaker import StoreBreaker
 from gateway.admission.client import Admission
@@ -65,9 +66,9 @@ class Local:
         self._buckets.report(reports, self._now_ms())
 
     def settle(self, request: Settle) -> None:
-        """End a lease of this worker's own, where it is one."""
+        """End a lease of this worker's own, where it is one. What there is to learn, the store learns alone."""
         if request.id in self:
-            self._buckets.settle(request, self._now_ms())
+            self._buckets.settle(replace(request, lesson=None), self._now_ms())
             del self._buckets.done[request.id]
 
 

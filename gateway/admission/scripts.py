@@ -21,7 +21,7 @@ PARTS: Mapping[str, tuple[str, str, str]] = {
     "acquire": ("core rows", "ends claims upstreams queue", "serve"),
     "confirm": ("core rows", "ends claims upstreams queue", "serve"),
     "switch": ("core ends rows", "claims upstreams queue", "serve"),
-    "settle": ("core ends", "rows claims upstreams queue", ""),
+    "settle": ("core ends learning", "rows claims upstreams queue", ""),
     "progress": ("core ends", "rows claims upstreams queue", ""),
     "adopt": ("core ends rows", "claims upstreams queue", ""),
     "report": ("core", "ends rows claims upstreams queue", ""),

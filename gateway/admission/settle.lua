@@ -1,9 +1,10 @@
 -- End a lease and post what was used. After an expiry only the difference is posted, after a settlement nothing is written.
 --
 -- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (doubles by
--- unit), the ledger's closing, 1 where there is to be a row, how the attempt ended (see `end_attempt`). The reply is two integers: now, and 1 where there is a lease that this
--- call or one before it ended. The tombstone is 'settled', then that second integer; an end that is certain of a row brings a lease to
--- light where only a waiter was given up.
+-- unit), the ledger's closing, 1 where there is to be a row, how the attempt ended (see `end_attempt`); where there is something
+-- to learn the org, the model, tokens a byte and tokens of an answer. The reply is two integers: now, and 1 where there is a lease that
+-- this call or one before it ended; where this one learned, then what is known (see `learn`). The tombstone is 'settled', then that
+-- second integer; an end that is certain of a row brings a lease to light where only a waiter was given up.
 
 local id = sub(KEYS[3], #PREFIX + 7)
 local spends, used = ARGV[2] ~= '1', {from_bytes('dddddd', ARGV[3])}
@@ -38,4 +39,5 @@ call('SET', KEYS[4], 'settled' .. opened, 'PX', keep_ms)
 if opened == 1 then note('close', id, ARGV[4]) end
 if lease then dispatch(lease.pool) end
 flush()
-return {now, opened}
+if not ARGV[7] then return {now, opened} end
+return {now, opened, learn(ARGV[7], ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]))}

@@ -238,11 +238,21 @@ class Switch(msgspec.Struct, frozen=True, gc=False):
     wait: Wait | None = None
 
 
+class Lesson(msgspec.Struct, frozen=True, gc=False):
+    """What a whole answer teaches: tokens a byte of its prompt (in millionths) and tokens of one choice, each 0 for nothing."""
+
+    org: str
+    model: str
+    ratio_ppm: int = 0
+    output_tokens: int = 0
+
+
 class Settle(msgspec.Struct, frozen=True, gc=False):
     """End a lease: post what was really used, nothing where `capacity` says that there was none. `closed` is the ledger's event.
 
     `certain` says that there is to be a row: the lease was granted, or its client has left the queue. An end that is not certain
     of it, where no lease was granted either, writes no event; it keeps a grant that is still under way from coming true.
+    A `lesson` is learned once, by the call that ends the lease.
     """
 
     id: str
@@ -251,6 +261,7 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
     closed: bytes
     certain: bool = True
     ending: Ending = NO_ENDING
+    lesson: Lesson | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):

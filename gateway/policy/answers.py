@@ -8,6 +8,7 @@ from enum import IntEnum
 import msgspec
 
 from gateway.policy.admission import Charge
+from gateway.wire.prompts import USUAL_RATIO_PPM
 
 
 class Level(msgspec.Struct, frozen=True, gc=False):
@@ -110,14 +111,27 @@ class Turn(IntEnum):
     COME = 2
 
 
+class Learned(msgspec.Struct, frozen=True, gc=False):
+    """What is known of a model and of one org's answers from it.
+
+    Tokens a byte of prompts, in millionths; the tokens that 19 of 20 answers keep to, and how many recent answers tell so.
+    """
+
+    ratio_ppm: int = USUAL_RATIO_PPM
+    p95_tokens: int = 0
+    samples: int = 0
+
+
 class Posted(msgspec.Struct, frozen=True, gc=False):
     """When an end came, and whether there is a lease that it ended: by this call, or before.
 
     Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.
+    `learned` is what is known now, for the call that had something to teach.
     """
 
     now_ms: int
     opened: bool
+    learned: Learned | None = None
 
 
 Answer = Granted | Refused | Queued | Spent

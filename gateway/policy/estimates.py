@@ -4,9 +4,13 @@ The hold must be high enough that running streams cannot overrun a limit togethe
 `max_tokens` does not lock its key. Pure.
 """
 
+from math import ceil
+
 from gateway.policy.admission import Charge, Estimate, Unit
+from gateway.policy.answers import Learned
 from gateway.policy.catalogue import Model
 from gateway.policy.pricing import Tariff
+from gateway.wire.prompts import text_tokens
 from gateway.wire.request import InferenceRequest
 
 LONGEST_HOLD_TOKENS = 8_192
@@ -18,17 +22,32 @@ SHARE_OF_BUCKET = 8
 FEWEST_TOKENS = 256
 """The least that is held for an unbounded answer: shorter guesses would let a burst overrun the bucket."""
 
+FEWEST_SAMPLES = 20
+"""Of fewer answers nobody knows which one of twenty is longer than the others."""
 
-def estimate(request: InferenceRequest, model: Model, smallest_bucket_tokens: int | None) -> Estimate:
-    """Return what to hold for a request; `smallest_bucket_tokens` is the tightest bucket that its output is charged to."""
+NOTHING_LEARNED = Learned()
+
+
+def estimate(
+    request: InferenceRequest, model: Model, smallest_bucket_tokens: int | None, learned: Learned = NOTHING_LEARNED
+) -> Estimate:
+    """Return what to hold for a request; `smallest_bucket_tokens` is the tightest bucket that its output is charged to.
+
+    `learned` is what is known of its model and its org.
+    """
     longest = min(model.max_output_tokens or LONGEST_HOLD_TOKENS, LONGEST_HOLD_TOKENS)
     if request.max_tokens is not None:
         longest = min(request.max_tokens, longest)
-    output = longest * request.n * request.prompts
+    choices = request.n * request.prompts
+    output = longest * choices
     if request.max_tokens is None and smallest_bucket_tokens is not None:
         # The share is the whole request's, however many choices it asks for: nine of them would never fit the bucket.
         output = min(output, max(FEWEST_TOKENS, smallest_bucket_tokens // SHARE_OF_BUCKET))
-    return Estimate(1, request.prompt_tokens, output, request.prompt_tokens + output)
+    if request.max_tokens is None and learned.samples >= FEWEST_SAMPLES:
+        # A fifth more than what nearly all answers keep to.
+        output = min(output, max(FEWEST_TOKENS, ceil(learned.p95_tokens * 6 / 5) * choices))
+    prompt = request.prompt_tokens + text_tokens(request.text_bytes, learned.ratio_ppm) - text_tokens(request.text_bytes)
+    return Estimate(1, prompt, output, prompt + output)
 
 
 def longest_output_tokens(request: InferenceRequest, model: Model) -> int:

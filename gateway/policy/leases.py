@@ -14,6 +14,7 @@ from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Reach,
 from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.claims import Done, Event, Lease, told_to_come_back
+from gateway.policy.learning import Learning
 from gateway.policy.lifetimes import CONFIRM_MS, LATE_MS, REAPED_AT_ONCE, TURNS_AT_ONCE, WAITER_TTL_MS, Ends
 from gateway.policy.queue import Pool, Waiter
 from gateway.policy.room import Room
@@ -33,6 +34,7 @@ class Buckets:
         self.leases: dict[str, Lease] = {}
         self._ends = Ends(note)
         self.done = self._ends.done
+        self.learning = Learning()
         self._note, self._wake = note, wake
 
     def acquire(self, request: Acquire, now_ms: int) -> Verdict:
@@ -121,7 +123,7 @@ class Buckets:
         self._holds.release(lease, now_ms)
         self._ends.close(request.id, 2 * lease.ttl_ms, now_ms)
         self._dispatch(lease.pool, now_ms)
-        return Posted(now_ms, opened=True)
+        return Posted(now_ms, opened=True, learned=self.learning.hear(request.lesson, now_ms))
 
     def progress(self, reports: Sequence[Progress], now_ms: int) -> tuple[str, ...]:
         """Renew leases and post what they have used. Return the ids of those that live no more, or wait for all that is known."""
@@ -222,9 +224,7 @@ class Buckets:
         return Queued(now_ms, 0, (), ()) if lease.waits or lease.decision is None else lease.decision
 
     def _turn(self, lease: Lease | None) -> Turn:
-        if lease is None:
-            return Turn.GONE
-        return Turn.COME if lease.waiter is None else Turn.WAITING
+        return Turn.GONE if lease is None else Turn.COME if lease.waiter is None else Turn.WAITING
 
     def _open(self, lease: Lease, decision: Granted) -> None:
         lease.decision = decision
@@ -274,7 +274,7 @@ class Buckets:
             self._ends.close(request.id, LATE_MS if expired is None else 2 * expired.ttl_ms, now_ms)
         else:
             self._ends.forestall(request.id, now_ms)
-        return Posted(now_ms, opened)
+        return Posted(now_ms, opened, self.learning.hear(request.lesson, now_ms))
 
     def _reap(self, now_ms: int) -> int:
         lapsed = [lease for lease in self.leases.values() if lease.expires_ms <= now_ms]

@@ -18,6 +18,7 @@ from gateway.policy.capabilities import check_key_bounds, check_model
 from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_tokens
+from gateway.policy.experience import Experience
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Wish, echoes, multiplier, served
@@ -72,10 +73,14 @@ Chain = tuple[tuple[str, Model], ...]
 
 
 class Planner:
-    """Plans requests against one snapshot of the catalogue; remembers the chains and the ways of keys that it has met."""
+    """Plans requests against one snapshot of the catalogue; remembers the chains and the ways of keys that it has met.
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    What they are held to cost goes by `experience`; without any, as if nothing had been learned.
+    """
+
+    def __init__(self, catalogue: Catalogue, experience: Experience | None = None) -> None:
         self._catalogue = catalogue
+        self._experience = experience or Experience()
         self._chains: dict[tuple[str, str], Chain] = {}
         self._ways: dict[tuple[str, str | None, str, Endpoint, Wish], tuple[tuple[Way, ...], ...]] = {}
 
@@ -97,12 +102,13 @@ class Planner:
                     raise
                 continue
             patiences.append(NO_PATIENCE if request.fail_fast else tiers[0][0].patience)
+            learned = self._experience.of(key.org, model.name)
             for ways in tiers:
                 estimated, smallest = None, None
                 for way in weighted_order(ways, dice):
                     if estimated is None or way.smallest_bucket_tokens != smallest:
                         smallest = way.smallest_bucket_tokens
-                        estimated = estimate(request, model, smallest)
+                        estimated = estimate(request, model, smallest, learned)
                     tier = way.target.tier
                     row = Row(way.upstream, model.name, tier, way.charges, estimated, way.pool, PRECEDENCE[tier])
                     candidates.append(Candidate(stage, shown, way, row))

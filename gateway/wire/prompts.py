@@ -1,19 +1,21 @@
 """What is asked, measured: how many prompts, and about how many tokens.
 
-Token arrays are counted exactly, text from its bytes: three bytes a token is on the safe side for every common vocabulary, and
-costs nothing however long the text is. Pure.
+Token arrays are counted exactly, text from its bytes, which costs nothing however long it is: three bytes a token is on the safe
+side for every common vocabulary, while nothing is known of the model's. Pure.
 """
 
 import re
 from contextlib import suppress
-from math import ceil
 from typing import Annotated
 
 import msgspec
 
 from gateway.wire.readers import Problem, Wrong, raw_list, value_of, wrong
 
-BYTES_PER_TOKEN = 3
+MILLION = 1_000_000
+USUAL_RATIO_PPM = 333_333
+"""Tokens a byte of text, in millionths, where nothing has been learned."""
+
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_FILE = 1_000
 """What an image or a sound inside a message is taken for: its base64 text says nothing about its tokens."""
@@ -22,11 +24,16 @@ INLINE_FILE = re.compile(rb'"data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*"')
 
 
 class Prompt(msgspec.Struct, frozen=True, gc=False):
-    """The size of what is asked. `of_tokens` tells token ids from text."""
+    """The size of what is asked. `tokens` are estimated for text from `text_bytes`, which are 0 for token ids.
+
+    `files` are those inside messages.
+    """
 
     prompts: int
     tokens: int
+    text_bytes: int = 0
     of_tokens: bool = False
+    files: int = 0
 
 
 class Message(msgspec.Struct, gc=False):
@@ -43,6 +50,11 @@ decode_tokens = msgspec.json.Decoder(list[TokenId]).decode
 decode_token_lists = msgspec.json.Decoder(list[list[TokenId]]).decode
 
 
+def text_tokens(text_bytes: int, ratio_ppm: int = USUAL_RATIO_PPM) -> int:
+    """Return about how many tokens a text has, rounded up."""
+    return -(-text_bytes * ratio_ppm // MILLION)
+
+
 def conversation(raw: bytes) -> Prompt:
     """Read `messages`: at least one object with a role; what they say stays unread. Raises `Wrong`."""
     count = _count(raw)
@@ -50,13 +62,14 @@ def conversation(raw: bytes) -> Prompt:
     if b'"data:' in raw:
         inline = [len(found) for found in INLINE_FILE.findall(raw)]
         files, length = len(inline), length - sum(inline)
-    return Prompt(1, ceil(length / BYTES_PER_TOKEN) + TOKENS_PER_MESSAGE * count + TOKENS_PER_FILE * files)
+    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * count + TOKENS_PER_FILE * files
+    return Prompt(1, tokens, length, files=files)
 
 
 def prompt(raw: bytes) -> Prompt:
     """Read a legacy prompt: text, texts, token ids, or lists of token ids. Raises `Wrong`."""
     if raw.startswith(b'"'):
-        return Prompt(1, ceil(len(raw) / BYTES_PER_TOKEN))
+        return Prompt(1, text_tokens(len(raw)), len(raw))
     for read in (_texts, _tokens, _token_lists):
         with suppress(msgspec.ValidationError):
             return read(raw)
@@ -64,7 +77,7 @@ def prompt(raw: bytes) -> Prompt:
 
 
 def _texts(raw: bytes) -> Prompt:
-    return Prompt(max(1, len(decode_texts(raw))), ceil(len(raw) / BYTES_PER_TOKEN))
+    return Prompt(max(1, len(decode_texts(raw))), text_tokens(len(raw)), len(raw))
 
 
 def _tokens(raw: bytes) -> Prompt:

@@ -31,8 +31,9 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `models` is the client's list as sent (None when absent); `model` is None only when `models` is set. `max_tokens` is the
     smaller of the two names; a dialect sends this value, whatever the body says. `service_tier` is the client's word.
-    `prompt_tokens` is the estimate that is held. `include_usage` is what the client asked of a stream, None when it did not say;
-    an empty `stream_options` asks on completions and does not on chat, as each contract has it.
+    `prompt_tokens` is the estimate where nothing has been learned, `text_bytes` what of the prompt it goes by, 0 for token ids.
+    `include_usage` is what the client asked of a stream, None when it did not say; an empty `stream_options` asks on completions
+    and does not on chat, as each contract has it.
     """
 
     endpoint: Endpoint
@@ -47,6 +48,9 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prompts: int
     prompt_tokens: int
     include_usage: bool | None
+    text_bytes: int = 0
+    files: int = 0
+    """Images and sounds inside messages: of their tokens nobody knows before the provider tells."""
     token_prompt: bool = False
     """The prompt is token ids, which only some upstreams take."""
     fields: Mapping[str, object] = {}
@@ -162,6 +166,8 @@ def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> 
         n=values.n,
         prompts=asked.prompts,
         prompt_tokens=asked.tokens,
+        text_bytes=asked.text_bytes,
+        files=asked.files,
         include_usage=None if options is None else options.get("include_usage", endpoint is Endpoint.COMPLETIONS),
         token_prompt=asked.of_tokens,
         fields=found,

@@ -20,7 +20,7 @@ from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
-from gateway.policy.admission import Acquire, Charge, Estimate, Progress, Reach, Row, Settle, Upstream
+from gateway.policy.admission import Acquire, Charge, Estimate, Lesson, Progress, Reach, Row, Settle, Upstream
 from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
 from gateway.tasks import Owned
@@ -34,6 +34,7 @@ from tests.valkey import Valkey
 
 TIMEOUT_S = 5.0
 HALFWAY = Estimate(1, 200, 50, 250)
+LESSON = Lesson("org", "model", 300_000, COST.output)
 
 VERDICT_ROUNDS = 3
 """How many rounds of the second table go with one of the first: they are short."""
@@ -80,7 +81,7 @@ async def cost(admission: Admission, row: Row, count: int, store: Store) -> Cost
             raise RuntimeError("limits that are out of reach refused a request")  # noqa: TRY004 - no fault of a type
 
     async def settle(lease_id: str) -> None:
-        await admission.settle(Settle(lease_id, capacity=False, actual=COST, closed=EVENT))
+        await admission.settle(Settle(lease_id, capacity=False, actual=COST, closed=EVENT, lesson=LESSON))
 
     store.clear()
     acquire_cpu_s, acquire_us = await spent(acquire, count, store)

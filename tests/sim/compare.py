@@ -6,15 +6,17 @@ from collections import Counter
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection, StoreError
 from gateway.policy.admission import Acquire, Dimension, Precedence, Row, Switch
-from gateway.policy.answers import Cause, Granted, Queued, Refused, Unseeded
+from gateway.policy.answers import Cause, Granted, Posted, Queued, Refused, Unseeded
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock
 from tests.integration.admission.state import (
     ask,
     expected,
+    expected_learned,
     expected_queues,
     expected_upstreams,
     holds_are_conserved,
+    learned,
     ledger,
     queued,
     stored,
@@ -31,6 +33,7 @@ MOVED = ("MOVED", "READONLY", "CLUSTERDOWN")
 FEWEST_ADMITTED = 0.15
 FEWEST_QUEUED = 0.05
 FEWEST_OF_A_KIND = 0.01
+FEWEST_LEARNED = 0.3
 TESTED_CAUSES = (Cause.LIMIT, Cause.TOO_LARGE, Cause.COOLING, Cause.OPEN, Cause.DISABLED)
 
 
@@ -48,11 +51,14 @@ class Tally:
         self.dimensions: Counter[Dimension] = Counter()
         self.precedences: Counter[Precedence] = Counter()
         self.causes: Counter[Cause] = Counter()
+        self.ends: Counter[str] = Counter()
 
     def note(self, operation: object, verdict: object) -> None:
         """Count one operation."""
         self.operations += 1
         self.losses += isinstance(operation, Loss)
+        if isinstance(verdict, Posted):
+            self.ends["learned" if verdict.learned is not None else "not learned"] += 1
         if not isinstance(operation, Acquire | Switch):
             return
         self.verdicts[type(verdict).__name__] += isinstance(verdict, Granted | Refused | Queued | Unseeded)
@@ -71,6 +77,8 @@ class Tally:
         for verdict, fewest in (("Granted", FEWEST_ADMITTED), ("Queued", FEWEST_QUEUED), ("Unseeded", FEWEST_OF_A_KIND)):
             if self.verdicts[verdict] < fewest * asked:
                 found.append(f"{verdict}: {self.verdicts[verdict]} of {asked}")
+        if self.ends["learned"] < FEWEST_LEARNED * self.ends.total():
+            found.append(f"learned: {self.ends['learned']} of {self.ends.total()} ends")
         refusals = self.causes.total()
         kinds = [(each.name, self.dimensions[each]) for each in Dimension]
         kinds += [(each.name, self.precedences[each]) for each in Precedence]
@@ -140,6 +148,7 @@ class Comparison:
         self._same("queues", await queued(self._connection, prefix), expected_queues(self.reference), operation)
         found_upstreams = await upstreams(self._connection, now_ms, prefix)
         self._same("upstreams", found_upstreams, expected_upstreams(self.reference, now_ms), operation)
+        self._same("learning", await learned(self._connection, prefix), expected_learned(self.reference), operation)
         if not holds_are_conserved(self.reference):
             raise MismatchError(f"seed {self.seed}, operation {self.tally.operations}: holds without a holder after {operation}")
 

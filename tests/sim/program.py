@@ -14,6 +14,7 @@ from gateway.policy.admission import (
     Adopt,
     Ending,
     Estimate,
+    Lesson,
     Order,
     Progress,
     Report,
@@ -109,7 +110,7 @@ class Program:
                 return self.asking(again=kind == "again")
             case "settle":
                 capacity, certain = self.random.random() < 0.2, self.random.random() < 0.8
-                return Settle(self.some_id(), capacity, self.figures(), b"closed", certain, self.ending())
+                return Settle(self.some_id(), capacity, self.figures(), b"closed", certain, self.ending(), self.lesson())
             case "switch":
                 return Switch(self.switching(), self.ending(), self.rows(), TTL_MS, self.wait())
             case "order":
@@ -155,6 +156,13 @@ class Program:
         tokens_in, tokens_out = self.random.randint(0, scale), self.random.randint(0, scale)
         cost_nano_usd = self.random.choices((0, self.random.randint(1, 10**11), 10**13), (10, 89, 1))[0]
         return Estimate(request, tokens_in, tokens_out, tokens_in + tokens_out, cost_nano_usd=cost_nano_usd)
+
+    def lesson(self) -> Lesson | None:
+        """Return what an end teaches, mostly of one org and model: something of its prompt, its answer, both or neither."""
+        org, model = self.random.choices("abc", (8, 1, 1))[0], self.random.choices("mn", (8, 1))[0]
+        ratio_ppm = self.random.choice((0, self.random.randint(150_000, 1_000_000)))
+        output_tokens = self.random.choice((0, *(int(self.random.lognormvariate(6, 1.5)) for _ in range(4))))
+        return Lesson(org, model, ratio_ppm, output_tokens) if self.random.random() < 0.8 else None
 
     def rows(self) -> tuple[Row, ...]:
         """Return up to three candidates of one key; the last may be told that nothing comes after it."""
@@ -278,6 +286,8 @@ def lose(reference: Buckets) -> None:
     for known in (reference.leases, reference.done, reference.buckets, reference.pools):
         known.clear()
     reference._holds.seeded.clear()
+    reference.learning.ratios.clear()
+    reference.learning.lengths.clear()
     upstreams.conditions.clear()
     upstreams.cooled_until_ms.clear()
 

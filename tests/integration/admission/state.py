@@ -12,6 +12,7 @@ from gateway.admission.codec import BUDGET_PLACE, PLACES
 from gateway.admission.connection import Argument, Connection, Reply, pack
 from gateway.policy.admission import Charge, Dimension
 from gateway.policy.claims import Claim
+from gateway.policy.learning import BUCKETS
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import Bucket
 
@@ -153,6 +154,30 @@ def expected_queues(reference: Buckets) -> tuple[Lanes, dict[str, tuple[int, ...
         counts, tags = (len(lane) for lane in pool.lanes.values()), (lane.last for lane in pool.lanes.values())
         figures[each] = (*counts, *tags, pool.streak, pool.every_ms, pool.turned_ms)
     return lanes, {pool: found for pool, found in figures.items() if any(found)}
+
+
+Figures = dict[str, dict[str, tuple[int, ...]]]
+"""By model, then by field of its hash: all that was learned of it."""
+
+
+async def learned(connection: Connection, prefix: str = PREFIX) -> Figures:
+    """Return what the store has learned."""
+    found: Figures = {}
+    for key in await ask(connection, "KEYS", prefix + "learned:*"):
+        fields = pairs(await ask(connection, "HGETALL", key))
+        found[name(prefix, key, "learned:")] = {
+            field.decode(): tuple(map(int, struct.unpack("<2d" if field == b"ratio" else f"<d{BUCKETS}B", text)))
+            for field, text in fields
+        }
+    return found
+
+
+def expected_learned(reference: Buckets) -> Figures:
+    """Return what the reference has learned, in the same terms."""
+    found: Figures = {model: {"ratio": (ratio.day, ratio.ppm)} for model, ratio in reference.learning.ratios.items()}
+    for (org, model), lengths in reference.learning.lengths.items():
+        found[model][f"o:{org}"] = (lengths.day, *lengths.counts)
+    return found
 
 
 Upstreams = tuple[dict[str, tuple[tuple[int, ...], str]], dict[str, int]]

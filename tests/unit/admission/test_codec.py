@@ -15,10 +15,12 @@ from gateway.admission.codec import (
     condition,
     doubles,
     encode_estimate,
+    encode_lesson,
+    posted,
     verdict,
 )
-from gateway.policy.admission import Charge, Ending, Estimate, Precedence, Reach, Row, Sign, Upstream
-from gateway.policy.answers import Cause, Granted, Level, Refusal, Refused, Spent, Unseeded
+from gateway.policy.admission import Charge, Ending, Estimate, Lesson, Precedence, Reach, Row, Sign, Upstream
+from gateway.policy.answers import Cause, Granted, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
 from gateway.policy.catalogue import Breaker, Budget, Limits, Tier
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.upstreams import Condition
@@ -113,6 +115,14 @@ def test_charges_of_a_scope_stand_together() -> None:
 )
 def test_figures_are_bounded(figures: Estimate, told: list[int]) -> None:
     assert unpacked(encode_estimate(figures)) == told
+
+
+def test_a_lesson_and_what_it_comes_to() -> None:
+    assert encode_lesson(None) == ()
+    assert encode_lesson(Lesson("acme", "m", 300_000, 700)) == ("acme", "m", 300_000, 700)
+    assert encode_lesson(Lesson("acme", "m", 0, 10**18)) == ("acme", "m", 0, MOST_UNITS)
+    assert posted(7, 1) == Posted(7, opened=True)
+    assert posted(7, 0, 300_000, 735, 20) == Posted(7, opened=False, learned=Learned(300_000, 735, 20))
 
 
 def test_a_grant() -> None:

@@ -1,8 +1,11 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.policy.admission import Estimate
+from gateway.policy.answers import Learned
 from gateway.policy.catalogue import Price
-from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_nano_usd
+from gateway.policy.estimates import FEWEST_SAMPLES, FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_nano_usd
 from gateway.policy.pricing import Tariff
 from tests.catalogues import model, request
 
@@ -46,3 +49,44 @@ def test_the_hold_is_bounded(fields: dict[str, int], cap: int | None, bucket: in
 def test_the_most_that_a_request_may_cost(fields: dict[str, int], bounds: dict[str, int], output: int) -> None:
     asked, tariff = request("m", prompt_tokens=7, **fields), Tariff(Price(input=1_000_000, output=3))
     assert most_nano_usd(asked, model("m", **bounds), tariff) == 7_000_000 + 3 * output
+
+
+@given(
+    st.builds(Learned, st.integers(150_000, 1_000_000), st.integers(1, 8_679), st.integers(0, 255)),
+    st.none() | st.integers(1, 50_000),
+    st.none() | st.integers(1, 10**6),
+    st.integers(1, 8),
+)
+def test_what_was_learned_keeps_between_the_least_and_the_share(
+    learned: Learned, cap: int | None, bucket: int | None, choices: int
+) -> None:
+    asked, of = request("m", n=choices), model("m", max_output_tokens=cap)
+    most = estimate(asked, of, bucket).output
+    found = estimate(asked, of, bucket, learned).output
+    assert min(FEWEST_TOKENS, most) <= found <= most
+    if learned.samples < FEWEST_SAMPLES:
+        assert found == most
+    elif FEWEST_TOKENS < found < most:
+        assert 0 <= 5 * found - 6 * learned.p95_tokens * choices < 5 * choices
+
+
+@pytest.mark.parametrize(
+    ("learned", "fields", "output"),
+    [
+        pytest.param(Learned(p95_tokens=1000, samples=19), {}, 5000, id="too few samples"),
+        pytest.param(Learned(p95_tokens=1000, samples=20), {}, 1200, id="a fifth more than nearly all"),
+        pytest.param(Learned(p95_tokens=1001, samples=20), {"n": 3}, 3606, id="for each choice"),
+        pytest.param(Learned(p95_tokens=128, samples=20), {}, FEWEST_TOKENS, id="but not too little"),
+        pytest.param(Learned(p95_tokens=8000, samples=20), {}, 5000, id="nor more than the share"),
+        pytest.param(Learned(p95_tokens=1000, samples=20), {"max_tokens": 3000}, 3000, id="what the client says counts more"),
+    ],
+)
+def test_answers_that_were_given_tell_how_long_the_next_is(learned: Learned, fields: dict[str, int], output: int) -> None:
+    assert estimate(request("m", **fields), model("m"), 40_000, learned).output == output
+
+
+def test_a_prompts_text_is_estimated_by_its_models_ratio_alone() -> None:
+    asked = request("m", prompt_tokens=108, text_bytes=300)
+    assert [estimate(asked, model("m"), None, Learned(ppm)).input for ppm in (150_000, 333_333, 1_000_000)] == [53, 108, 308]
+    tokens = request("m", prompt_tokens=108)
+    assert estimate(tokens, model("m"), None, Learned(1_000_000)).input == 108

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Charge, Reach
-from gateway.policy.answers import Cause, Refusal
+from gateway.policy.admission import Charge, Lesson, Reach
+from gateway.policy.answers import Cause, Learned, Refusal
 from gateway.policy.catalogue import (
     Budget,
     Capabilities,
@@ -21,6 +21,8 @@ from gateway.policy.catalogue import (
     Tier,
     TierTerms,
 )
+from gateway.policy.estimates import LONGEST_HOLD_TOKENS
+from gateway.policy.experience import Experience
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.patience import NO_PATIENCE
 from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, refusal_status, remaining
@@ -252,6 +254,19 @@ def test_each_candidate_is_held_to_what_the_dearest_may_cost() -> None:
     held = plan(asked, of=of, budget=Budget(nano_usd=1))
     assert [c.row.estimate.cost_nano_usd for c in held.candidates] == [510, 510]
     assert [c.row.estimate.cost_nano_usd for c in plan(asked, of=of).candidates] == [0, 0]
+
+
+def test_what_was_learned_of_model_and_org_is_held_and_of_money_still_the_most() -> None:
+    experience, of = Experience(), catalogue(priced("A", 2), priced("B", 2))
+    asked = request("A", "B", text_bytes=30)
+    experience.note(Lesson("acme", "A"), Learned(ratio_ppm=1_000_000, p95_tokens=1000, samples=20))
+    held = [
+        [candidate.row.estimate for candidate in Planner(of, experience).plan(caller, asked, DEFAULT, dice=1).candidates]
+        for caller in (key(budget=Budget(nano_usd=1)), key(org="other"))
+    ]
+    assert [(each.input, each.output) for each in held[0]] == [(30, 1200), (10, LONGEST_HOLD_TOKENS)]
+    assert [(each.input, each.output) for each in held[1]] == [(30, LONGEST_HOLD_TOKENS), (10, LONGEST_HOLD_TOKENS)]
+    assert [each.cost_nano_usd for each in held[0]] == [10 + 2 * LONGEST_HOLD_TOKENS] * 2
 
 
 def test_a_key_pays_from_the_budget_of_the_project_that_it_works_for() -> None:
