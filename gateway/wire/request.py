@@ -14,7 +14,7 @@ from gateway.errors import InvalidJson, InvalidValue, Unprocessable
 from gateway.faults import FieldError
 from gateway.wire.fields import CHAT, COMPLETIONS, REFUSED_IN_EXTRA_BODY
 from gateway.wire.members import Members, splice, split
-from gateway.wire.prompts import Prompt
+from gateway.wire.prompts import Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
 
 
@@ -74,6 +74,9 @@ class Table(msgspec.Struct, frozen=True):
     fields: Mapping[str, Reader]
     asked: str
 
+
+OFFERED = ("tools", "functions")
+"""What the model may call: providers put it in front of the prompt, and count it."""
 
 TABLES: Mapping[Endpoint, Table] = {Endpoint.CHAT: Table(CHAT, "messages"), Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt")}
 
@@ -152,6 +155,7 @@ def _merge_extra_body(members: Members) -> Members:
 def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> InferenceRequest:
     values = msgspec.convert(found, Obeyed)
     asked = values.messages or values.prompt
+    text_bytes = asked.text_bytes + sum(len(members.value(name) or b"") for name in OFFERED if name in found)
     bounds = [bound for bound in (values.max_tokens, values.max_completion_tokens) if bound is not None]
     options = values.stream_options
     return InferenceRequest(
@@ -165,8 +169,8 @@ def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> 
         max_tokens=min(bounds, default=None),
         n=values.n,
         prompts=asked.prompts,
-        prompt_tokens=asked.tokens,
-        text_bytes=asked.text_bytes,
+        prompt_tokens=asked.tokens + text_tokens(text_bytes) - text_tokens(asked.text_bytes),
+        text_bytes=text_bytes,
         files=asked.files,
         include_usage=None if options is None else options.get("include_usage", endpoint is Endpoint.COMPLETIONS),
         token_prompt=asked.of_tokens,

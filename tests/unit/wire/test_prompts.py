@@ -2,6 +2,7 @@ import msgspec
 import pytest
 
 from gateway.errors import Unprocessable
+from gateway.wire.prompts import text_tokens
 from tests.unit.wire.bodies import chat, legacy, locs
 
 
@@ -30,6 +31,15 @@ def test_other_prompts_are_refused(prompt: object) -> None:
         legacy(prompt=prompt)
     assert locs(refused.value) == [("body", "prompt")]
     assert refused.value.error_code == "invalid_type"
+
+
+@pytest.mark.parametrize("name", ["tools", "functions"])
+def test_what_the_model_may_call_is_part_of_its_prompt(name: str) -> None:
+    offered = [{"type": "function", "function": {"name": "f", "description": "x" * 300}}]
+    plain, found = chat(), chat(**{name: offered})
+    assert found.text_bytes - plain.text_bytes == len(msgspec.json.encode(offered))
+    assert found.prompt_tokens - plain.prompt_tokens == text_tokens(found.text_bytes) - text_tokens(plain.text_bytes)
+    assert chat(**{name: None}).text_bytes == plain.text_bytes
 
 
 def test_messages_are_estimated_by_their_bytes_and_files_at_a_flat_rate() -> None:
