@@ -45,15 +45,16 @@ end
 -- Put `new` in the place of `old`, whose remaining claims are let go of; `keeps` says that what the whole request holds goes on. What
 -- was posted is never forgotten.
 local function replace_lease(old, new, prior, order, keeps)
-  local texts = {}
+  local texts, windows = {}, {}
   local function keep(key, claim)
     if new.keys[#new.keys] ~= key then
       local scope = scopes[key]
       new.keys[#new.keys + 1], new.scopes[#new.scopes + 1], scope[LEASES] = key, scope, scope[LEASES] + 1
       texts[#new.keys] = to_bytes('dd', claim.group[REACH], claim.group[OWN])
     end
-    local figures = {unpack(claim.group, claim.c, claim.c + CHARGE - 1)}
-    texts[#new.keys] = texts[#new.keys] .. to_bytes('ddddddd', unpack(figures))
+    local group, c = claim.group, claim.c
+    texts[#new.keys] = texts[#new.keys] .. sub(group.text, 8 * c - 7, 8 * (c + CHARGE - 1))
+    windows[#new.keys] = sub(group.text, 8 * group.last + 1)
     new.taken[#new.taken + 1], new.posted[#new.posted + 1] = claim.taken, claim.posted
   end
   for _, at in ipairs(order) do
@@ -68,6 +69,7 @@ local function replace_lease(old, new, prior, order, keeps)
       end
     end
   end
+  for g, window in ipairs(windows) do texts[g] = texts[g] .. window end
   if keeps then new.row = groups_of(texts, 0, #texts) end
   for _, key in ipairs(old.keys) do leave(scopes[key]) end
   new.ttl, new.used, new.grant, new.opened, new.noted = old.ttl, old.used, old.grant, old.opened, old.noted

@@ -4,10 +4,25 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct, pack
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, Lesson, Row, Seed, Sign, Wait
-from gateway.policy.answers import Cause, Granted, Learned, Level, Posted, Queued, Refusal, Refused, Spent, Unseeded, Verdict
+from gateway.policy.answers import (
+    Cause,
+    Granted,
+    Growth,
+    Learned,
+    Level,
+    Posted,
+    Queued,
+    Refusal,
+    Refused,
+    Spent,
+    Unseeded,
+    Verdict,
+)
 from gateway.policy.catalogue import Breaker
+from gateway.policy.growth import at_scale
 from gateway.policy.limits import LAYOUT
 from gateway.policy.upstreams import Condition
 
@@ -92,6 +107,8 @@ class RowEncoder:
             if charge.scope in groups and charge.scope != next(reversed(groups)):
                 raise ValueError(f"the charges of {charge.scope} do not stand together")
             groups.setdefault(charge.scope, [charge.reach.value, int(charge.tenant)]).extend(_figures(charge))
+        for scope, dynamic in {charge.scope: charge.dynamic for charge in row.charges if charge.dynamic is not None}.items():
+            groups[scope] += (dynamic.window_ms, dynamic.ceiling_milli)
         keys = tuple(f"{self._prefix}{scope}" for scope in groups)
         upstream = row.upstream
         whom = (upstream.deployment, upstream.credential, upstream.slots, upstream.share_ppm)
@@ -197,7 +214,17 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
 
 
 def _levels(figures: tuple[int, ...], charges: tuple[Charge, ...]) -> tuple[Level, ...]:
-    return tuple(map(Level, charges, figures[::3], figures[1::3], figures[2::3]))
+    levels = tuple(map(Level, charges, figures[::3], figures[1::3], figures[2::3]))
+    return _grown(levels, figures[3 * len(charges) :]) if len(figures) > 3 * len(charges) else levels
+
+
+def _grown(levels: tuple[Level, ...], figures: tuple[int, ...]) -> tuple[Level, ...]:
+    growths = map(Growth, figures[::3], figures[1::3], figures[2::3])
+    return tuple(level if level.charge.dynamic is None else _in_force(level, next(growths)) for level in levels)
+
+
+def _in_force(level: Level, growth: Growth) -> Level:
+    return replace(level, charge=at_scale(level.charge, growth.scale_milli), growth=growth)
 
 
 def _refusals(figures: tuple[int, ...], rows: Sequence[Row]) -> tuple[Refusal, ...]:

@@ -11,7 +11,8 @@
 -- it has touched it: others stay as they were.
 --
 -- A row is a list of groups, one for each scope. A group is a string of doubles: the reach of its holds, 1 where it is the caller's own,
--- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope. The charges of a row are numbered
+-- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope; then, where its rates grow with
+-- use (growth.lua), how long a window is (ms), and the highest scale (thousandths). The charges of a row are numbered
 -- through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the row's scopes, its groups, units held and
 -- units posted by the row's charges, what earlier rows posted: key, place, units, ..., the pool of its deployment or '', the place of
 -- the row that its turn brought or -1, 1 where the ledger knows of it, the seat of the attempt under way or '' (rows.lua)}, then the
@@ -39,6 +40,15 @@ if not now then
 end
 
 local scopes, groups = {}, {}
+
+-- What most calls do not need stands in `open_room`, which the script defines, and is made when it is asked for: a store runs all of a
+-- script's text at every call.
+local pools, conditions, room, open_room = {}, {}, nil, nil
+
+local function seldom()
+  room = room or open_room()
+  return room
+end
 
 local function scope_of(text)
   if not text then return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} end
@@ -77,8 +87,11 @@ local function groups_of(texts, at, n)
     local text = texts[at + g]
     local group = groups[text]
     if not group then
-      group = {from_bytes(rep('d', #text / 8), text)}
-      group.text, group.last = text, #text / 8
+      local figures = #text / 8
+      local more = (figures - 2) % CHARGE
+      group = {from_bytes(rep('d', figures), text)}
+      group.text, group.last = text, figures - more
+      if more > 0 then group.window, group.ceiling = group[figures - 1], group[figures] end
       groups[text] = group
     end
     row[g] = group
@@ -86,7 +99,7 @@ local function groups_of(texts, at, n)
   return row
 end
 
--- The scopes of a row, with its buckets as they are now. A clock that went back gives nothing back, and takes nothing twice.
+-- The scopes of a row, with its buckets as they are now; groups of rates that grow become those in force. A clock that went back gives nothing back, and takes nothing twice.
 local function open_row(row, keys)
   local unknown
   for g = 1, #row do
@@ -102,6 +115,10 @@ local function open_row(row, keys)
   local found = {}
   for g = 1, #row do
     local group, scope = row[g], scopes[keys[g]]
+    if group.window then
+      group = seldom().in_force(group, scope)
+      row[g] = group
+    end
     for c = FIRST, group.last, CHARGE do
       local place = group[c]
       local at = scope[place + 1]
@@ -137,15 +154,6 @@ local function write_lease(id, lease, ttl_ms)
   local waiter = lease.waiter and encode(lease.waiter) or ''
   call('SET', PREFIX .. 'lease:' .. id, encode(state, lease.grant, lease.opened, waiter))
   call('ZADD', KEYS[1], now + ttl_ms, id)
-end
-
--- What most calls do not need stands in `open_room`, which the script defines, and is made when it is asked for: a store runs all of a
--- script's text at every call.
-local pools, conditions, room, open_room = {}, {}, nil, nil
-
-local function seldom()
-  room = room or open_room()
-  return room
 end
 
 -- Give turns in a pool (queue.lua) while there is room for whose turn it is. Nearly always nobody has waited there lately.
@@ -188,7 +196,9 @@ local function flush()
   for key, scope in pairs(scopes) do
     if scope.touched and (scope.text or scope.adopted or not is_budget(key)) then
       if scope.text then restore(scope) end
-      written[n + 1], written[n + 2], n = key, to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE)), n + 2
+      local text = to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE))
+      if scope.windows or scope.text and #scope.text > #text then text = text .. seldom().packed_windows(scope) end
+      written[n + 1], written[n + 2], n = key, text, n + 2
     end
   end
   if n > 1 then call(unpack(written)) end

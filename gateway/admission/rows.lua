@@ -8,7 +8,7 @@
 --
 -- The reply is msgpack: {0 granted, 1 refused, 2 spent, 3 queued or 4 unseeded, now, row or how many are ahead, levels, refusals, 1
 -- where the upstream is watched}. A level is three numbers for each charge of the granted row, or of the last one tested: level, held,
--- reset in ms. A refusal is four: row, charge, wait in ms or -1, cause. Unseeded, the levels are the charges of the first row that are
+-- reset in ms; behind all of them three for each charge that grows with use, see growth.lua. A refusal is four: row, charge, wait in ms or -1, cause. Unseeded, the levels are the charges of the first row that are
 -- budgets of which nothing is known.
 
 local GRANTED, REFUSED, SPENT, QUEUED, UNSEEDED = 0, 1, 2, 3, 4
@@ -93,9 +93,10 @@ local function refusal_of(index, asked, opened, prior, fits)
 end
 
 local function levels_of(row, opened)
-  local levels, n = {}, 0
+  local levels, n, grows = {}, 0, false
   for g = 1, #row do
     local group, scope = row[g], opened[g]
+    grows = grows or group.written
     for c = FIRST, group.last, CHARGE do
       local place, kind = group[c], group[c + KIND]
       local debt, held, weight = scope[place], scope[place + 2], kind == LEAKS and group[c + PERIOD] or 1
@@ -105,6 +106,7 @@ local function levels_of(row, opened)
       n = n + 3
     end
   end
+  if grows then seldom().add_growth(levels, row, opened) end
   return levels
 end
 

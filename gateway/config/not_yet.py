@@ -66,7 +66,6 @@ NOT_YET = (
     Feature("a price of reasoning", ("models.*.price.reasoning",)),
     Feature("a price of the request itself", ("models.*.price.per_request",)),
     Feature("prices with a date", ("models.*.price.from",)),
-    Feature("dynamic limits", ("plans.*.limits.dynamic", "keys.*.limits.dynamic")),
     Feature("budgets of tokens", tuple(f"{budget}.tokens" for budget in BUDGETS)),
     Feature("alerts of a budget", tuple(f"{budget}.alert" for budget in BUDGETS), _only(0.8)),
     Feature("limits of a project", ("orgs.*.projects.*.limits",)),

@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.config.structs import Config
 from gateway.config.structs.base import Section
-from gateway.config.structs.tenancy import Key, KeyLimits, Limits, Org, Plan
+from gateway.config.structs.tenancy import Dynamic, Key, KeyLimits, Limits, Org, Plan
 from gateway.policy import catalogue
 
 BUILT_IN = "default"
@@ -52,7 +52,14 @@ def enforced(limits: Limits) -> catalogue.Limits:
         concurrency=limits.concurrency,
         burst_ratio=1.0 if limits.burst_ratio is None else limits.burst_ratio,
         strict=bool(limits.strict),
+        dynamic=_dynamic(limits.dynamic) if isinstance(limits, KeyLimits) else None,
     )
+
+
+def _dynamic(dynamic: Dynamic | None) -> catalogue.Dynamic | None:
+    if dynamic is None:
+        return None
+    return catalogue.Dynamic(window_ms=round(dynamic.window_s * 1000), ceiling_milli=round(dynamic.ceiling * 1000))
 
 
 def _limits(base: KeyLimits, own: KeyLimits) -> KeyLimits:

@@ -10,7 +10,7 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
-from gateway.policy.catalogue import Tier
+from gateway.policy.catalogue import Dynamic, Tier
 
 
 class Dimension(StrEnum):
@@ -59,6 +59,7 @@ class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     its own: `kb:…`, `pb:…`, `ob:…`). A RATE bucket holds `capacity` (B) and leaks `rate` (L) a `period_ms` (P); CALENDAR empties
     at the end of each period of the calendar, see `gateway.policy.periods`; HELD has no rate. `limit` is the figure that the
     operator wrote and that headers show. `ends_walk` marks a limit of the caller's own that no other candidate may be tried past.
+    `dynamic` is how a RATE grows with use: capacity, rate and limit are then those that it begins with, and never goes below.
     """
 
     scope: str
@@ -72,6 +73,7 @@ class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     limit: int
     tenant: bool
     ends_walk: bool
+    dynamic: Dynamic | None = None
 
     @property
     def is_budget(self) -> bool:

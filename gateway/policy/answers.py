@@ -11,16 +11,26 @@ from gateway.policy.admission import Charge
 from gateway.wire.prompts import USUAL_RATIO_PPM
 
 
+class Growth(msgspec.Struct, frozen=True, gc=False):
+    """How far a dynamic limit has grown: its scale in thousandths, what was posted in its window, and what is left of that."""
+
+    scale_milli: int
+    posted: int
+    remaining_ms: int
+
+
 class Level(msgspec.Struct, frozen=True, gc=False):
     """A bucket after the decision: `level` was used and leaks (units, rounded up), `held` is reserved.
 
-    `reset_ms` is when the bucket would be empty if its holds were posted now, 0 where only a holder's end tells.
+    `reset_ms` is when the bucket would be empty if its holds were posted now, 0 where only a holder's end tells. A charge that is
+    dynamic comes with `growth`, and is the one in force.
     """
 
     charge: Charge
     level: int
     held: int
     reset_ms: int
+    growth: Growth | None = None
 
 
 class Cause(IntEnum):

@@ -49,8 +49,18 @@ class Secret:
         return bool(self._text)
 
 
+class Dynamic(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """How rates grow with use: looking back over each window, up to `ceiling_milli` thousandths of what is written."""
+
+    window_ms: int
+    ceiling_milli: int
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit."""
+    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit.
+
+    `dynamic` None: rates stay as they are written.
+    """
 
     rpm: int | None = None
     tpm: int | None = None
@@ -60,6 +70,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int | None = None
     burst_ratio: float = 1.0
     strict: bool = False
+    dynamic: Dynamic | None = None
 
 
 NO_LIMITS = Limits()

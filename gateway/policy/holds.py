@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gateway.policy.admission import Charge, Estimate, Row, Seed, Unit
 from gateway.policy.answers import Cause, Level
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
-from gateway.policy.limits import EXACT, Bucket, weight
+from gateway.policy.limits import Bucket
 
 
 class Holds:
@@ -28,14 +28,16 @@ class Holds:
         `room` is how much of a charge may be taken: its capacity, or less for the time being.
         """
         found = []
-        for charge in row.charges:
-            claim = lease.claim(charge)
-            cost = row.estimate.of(charge.unit) - claim.held - claim.posted
-            bucket, capacity = self._look(charge, now_ms), room(charge)
+        for written in row.charges:
+            claim = lease.claim(written)
+            cost = row.estimate.of(written.unit) - claim.held - claim.posted
+            bucket = self._look(written, now_ms)
+            charge = bucket.in_force(written)
+            capacity = room(charge)
             bounded = charge if capacity == charge.capacity else replace(charge, capacity=capacity)
             if cost > 0 and bucket.excess(bounded, cost) > 0:
                 cause = Cause.TOO_LARGE if cost > charge.capacity else Cause.LIMIT
-                found.append(Violation(charge, bucket.wait_ms(bounded, cost, now_ms), cause))
+                found.append(Violation(written, bucket.wait_ms(bounded, cost, now_ms), cause))
         return found
 
     def held(self, charge: Charge) -> int:
@@ -106,7 +108,7 @@ class Holds:
         bucket = self._touch(claim.charge, now_ms)
         taken = min(units, claim.held)
         if not self._is_unseeded(claim.charge):  # the ledger has what is posted there
-            bucket.debt = min(EXACT - 1, bucket.debt + units * weight(claim.charge))
+            bucket.post(claim.charge, units)
         bucket.held -= taken
         claim.held -= taken
         claim.posted = total
@@ -123,9 +125,10 @@ class Holds:
     def levels(self, row: Row, now_ms: int) -> tuple[Level, ...]:
         """Return the buckets of a row as they are now."""
         found = []
-        for charge in row.charges:
-            bucket = self._look(charge, now_ms)
-            found.append(Level(charge, bucket.level(charge), bucket.held, bucket.reset_ms(charge, now_ms)))
+        for written in row.charges:
+            bucket = self._look(written, now_ms)
+            charge, growth = bucket.in_force(written), bucket.growth(written, now_ms)
+            found.append(Level(charge, bucket.level(charge), bucket.held, bucket.reset_ms(charge, now_ms), growth))
         return tuple(found)
 
     def _look(self, charge: Charge, now_ms: int) -> Bucket:

@@ -4,7 +4,7 @@ A bucket never forgives a hold: only what was posted leaks away. `debt` is what 
 live leases may yet post. RATE counts its debt in unit·ms, so that leaking is exact in integers: each millisecond takes `rate` of
 it, and one unit weighs `period_ms`; in any stretch of W ms it posts at most B + L·W/P units, and over-runs (what goes beyond a
 hold, or comes after its lease expired). CALENDAR empties at the end of each period of the calendar. HELD counts holders
-alone. Times are Unix milliseconds. Pure.
+alone. A RATE that is dynamic grows with use, see `gateway.policy.growth`. Times are Unix milliseconds. Pure.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,9 @@ from fractions import Fraction
 import msgspec
 
 from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
-from gateway.policy.catalogue import Budget, Limits
+from gateway.policy.answers import Growth
+from gateway.policy.catalogue import Budget, Dynamic, Limits
+from gateway.policy.growth import BASE_MILLI, at_scale, next_scale, window_quota
 from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
 
 __all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "payer_of", "weight"]
@@ -51,9 +53,11 @@ def charges(scope: str, limits: Limits, *, reach: Reach, tenant: bool, ends_walk
         if limit is None:
             continue
         capacity, rate = _shape(limit, limits) if kind is Kind.RATE else (limit, 0)
-        if limit < 1 or capacity * max(1, period_ms) >= EXACT:
+        dynamic = limits.dynamic if kind is Kind.RATE else None
+        if limit < 1 or capacity * max(1, period_ms) >= EXACT or (dynamic is not None and _outgrows(capacity, rate, dynamic)):
             raise ValueError(f"{dimension} of {limit} is out of range")
-        found.append(Charge(scope, dimension, kind, unit, reach, capacity, rate, period_ms, limit, tenant, ends_walk))
+        shape = (capacity, rate, period_ms, limit)
+        found.append(Charge(scope, dimension, kind, unit, reach, *shape, tenant, ends_walk, dynamic))
     return tuple(found)
 
 
@@ -84,22 +88,48 @@ def _shape(limit: int, limits: Limits) -> tuple[int, int]:
     return burst, limit - burst
 
 
+def _outgrows(capacity: int, rate: int, dynamic: Dynamic) -> bool:
+    """Return whether a rate at its ceiling is too large to be counted exactly."""
+    return max(capacity * MINUTE_MS, rate * dynamic.window_ms) * dynamic.ceiling_milli >= EXACT * BASE_MILLI
+
+
 class Bucket(msgspec.Struct):
-    """One limit's counter, true at `at_ms`."""
+    """One limit's counter, true at `at_ms`; where it is dynamic, its scale, when its window began, what was posted in that."""
 
     debt: int = 0
     at_ms: int = 0
     held: int = 0
+    scale_milli: int = BASE_MILLI
+    began_ms: int = 0
+    posted: int = 0
 
     def fold(self, charge: Charge, now_ms: int) -> None:
         """Bring the bucket to `now_ms`. A clock that went back delays what is given back and never takes it twice."""
         if now_ms <= self.at_ms:
             return
+        if charge.dynamic is not None:
+            self._pass_windows(charge, charge.dynamic, now_ms)
         if charge.kind is Kind.RATE:
-            self.debt = max(0, self.debt - charge.rate * (now_ms - self.at_ms))
+            self._leak(charge, now_ms)
         elif charge.kind is Kind.CALENDAR and now_ms >= self._period_end_ms(charge):
             self.debt = 0
         self.at_ms = now_ms
+
+    def post(self, charge: Charge, units: int) -> None:
+        """Add what was used."""
+        self.debt = min(EXACT - 1, self.debt + units * weight(charge))
+        if charge.dynamic is not None:
+            self.posted = min(EXACT - 1, self.posted + units)
+
+    def in_force(self, charge: Charge) -> Charge:
+        """Return the charge at the bucket's scale: what the other questions here are to be asked about."""
+        return charge if charge.dynamic is None else at_scale(charge, self.scale_milli)
+
+    def growth(self, charge: Charge, now_ms: int) -> Growth | None:
+        """Return how far the limit has grown, None where it cannot."""
+        if charge.dynamic is None:
+            return None
+        return Growth(self.scale_milli, self.posted, self.began_ms + charge.dynamic.window_ms - now_ms)
 
     def excess(self, charge: Charge, cost: int) -> int:
         """Return by how much (weighed as debt is) the bucket lacks room for `cost` units; 0 or less is room."""
@@ -125,6 +155,20 @@ class Bucket(msgspec.Struct):
         if charge.kind is Kind.CALENDAR:
             return self._period_end_ms(charge) - now_ms
         return self.at_ms - now_ms - (-weighed // charge.rate)
+
+    def _leak(self, charge: Charge, until_ms: int) -> None:
+        self.debt = max(0, self.debt - self.in_force(charge).rate * max(0, until_ms - self.at_ms))
+        self.at_ms = max(self.at_ms, until_ms)
+
+    def _pass_windows(self, charge: Charge, dynamic: Dynamic, now_ms: int) -> None:
+        """Judge the windows that are over. Each leaks at its own rate; one without use, at the base, begins with the next use."""
+        while (self.posted or self.scale_milli > BASE_MILLI) and now_ms >= self.began_ms + dynamic.window_ms:
+            ended_ms, quota = self.began_ms + dynamic.window_ms, window_quota(self.in_force(charge), dynamic)
+            self._leak(charge, ended_ms)
+            self.scale_milli = next_scale(dynamic, self.scale_milli, self.posted, quota)
+            self.began_ms, self.posted = ended_ms, 0
+        if not self.posted and self.scale_milli == BASE_MILLI:
+            self.began_ms = now_ms
 
     def _period_end_ms(self, charge: Charge) -> int:
         return bounds_ms(self.at_ms, charge.period_ms)[1]

@@ -3,7 +3,7 @@
 A rate's share is rounded down and never nothing, a caller's concurrency is rounded up, a deployment's down. One request that the
 whole bucket would hold still fits a share that nobody uses. Only priority and default are served: flex and no-limit take what
 nobody counts, and service over the limit needs a limit to be over. Nothing is granted that spends a budget: what is left of it
-only the store knows.
+only the store knows. How far a limit has grown only the store knows, too: here each is as it is written.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,8 @@ def _charge(charge: Charge, cost: int, gateways: int) -> Charge:
     if charge.kind is Kind.HELD:
         share = -(-charge.capacity // gateways) if charge.tenant else charge.capacity // gateways
         return replace(charge, capacity=max(1, share))
-    return replace(charge, capacity=max(1, charge.capacity // gateways, min(cost, charge.capacity)), rate=_rate(charge, gateways))
+    capacity = max(1, charge.capacity // gateways, min(cost, charge.capacity))
+    return replace(charge, capacity=capacity, rate=_rate(charge, gateways), dynamic=None)
 
 
 def _rate(charge: Charge, gateways: int) -> int:

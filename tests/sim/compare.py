@@ -7,6 +7,7 @@ from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection, StoreError
 from gateway.policy.admission import Acquire, Dimension, Precedence, Row, Switch
 from gateway.policy.answers import Cause, Granted, Posted, Queued, Refused, Unseeded
+from gateway.policy.growth import BASE_MILLI
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock
 from tests.integration.admission.state import (
@@ -33,6 +34,7 @@ MOVED = ("MOVED", "READONLY", "CLUSTERDOWN")
 FEWEST_ADMITTED = 0.15
 FEWEST_QUEUED = 0.05
 FEWEST_OF_A_KIND = 0.01
+FEWEST_GROWN = 0.05
 FEWEST_LEARNED = 0.3
 TESTED_CAUSES = (Cause.LIMIT, Cause.TOO_LARGE, Cause.COOLING, Cause.OPEN, Cause.DISABLED)
 
@@ -52,6 +54,7 @@ class Tally:
         self.precedences: Counter[Precedence] = Counter()
         self.causes: Counter[Cause] = Counter()
         self.ends: Counter[str] = Counter()
+        self.scales_milli: Counter[int] = Counter()
 
     def note(self, operation: object, verdict: object) -> None:
         """Count one operation."""
@@ -64,6 +67,7 @@ class Tally:
         self.verdicts[type(verdict).__name__] += isinstance(verdict, Granted | Refused | Queued | Unseeded)
         if not isinstance(verdict, Granted | Refused | Queued):
             return
+        self.scales_milli.update(level.growth.scale_milli for level in verdict.levels if level.growth is not None)
         for refusal in verdict.refusals:
             self.dimensions[refusal.charge.dimension] += 1
             self.causes[refusal.cause] += 1
@@ -79,6 +83,9 @@ class Tally:
                 found.append(f"{verdict}: {self.verdicts[verdict]} of {asked}")
         if self.ends["learned"] < FEWEST_LEARNED * self.ends.total():
             found.append(f"learned: {self.ends['learned']} of {self.ends.total()} ends")
+        levels, at_base = self.scales_milli.total(), self.scales_milli[BASE_MILLI]
+        if min(at_base, levels - at_base) < FEWEST_GROWN * levels or not levels:
+            found.append(f"growth: {levels - at_base} of {levels} levels of dynamic limits")
         refusals = self.causes.total()
         kinds = [(each.name, self.dimensions[each]) for each in Dimension]
         kinds += [(each.name, self.precedences[each]) for each in Precedence]

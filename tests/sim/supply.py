@@ -11,6 +11,7 @@ from gateway.policy.catalogue import (
     Breaker,
     Budget,
     Deployment,
+    Dynamic,
     Guards,
     Key,
     Limits,
@@ -42,6 +43,20 @@ KEYS = (
         plan="p",
         limits=Limits(rpm=20, tpm_in=500, tpm_out=350, concurrency=8, strict=True),
         per_model={"b": Limits(rpm=12)},
+    ),
+    Key(
+        id="grown",
+        name="grown",
+        org="acme",
+        plan="p",
+        limits=Limits(
+            rpm=5,
+            tpm_in=200,
+            tpm_out=300,
+            burst_ratio=0.5,
+            concurrency=9,
+            dynamic=Dynamic(window_ms=5_000, ceiling_milli=1_500),
+        ),
     ),
     Key(
         id="capped",

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import field
 
-from gateway.config.scalars import Factor, Instant, ModelName, Name, Network, Period
+from gateway.config.scalars import Duration, Factor, Instant, ModelName, Name, Network, Period
 from gateway.config.structs.base import Count, Section, Share
 from gateway.policy.catalogue import Secret
 
@@ -42,8 +42,8 @@ class OrgLimits(Limits, frozen=True, kw_only=True):
 class Dynamic(Section, frozen=True, kw_only=True):
     """A quota that grows with steady use, up to `ceiling` times what is written, looking back over `window`."""
 
-    window_s: Period = field(name="window", default=900.0)
-    ceiling: Annotated[float, msgspec.Meta(gt=1)] = 20.0
+    window_s: Annotated[Duration, msgspec.Meta(ge=1)] = field(name="window", default=900.0)
+    ceiling: Annotated[float, msgspec.Meta(gt=1, le=1000)] = 20.0
 
 
 class KeyLimits(OrgLimits, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from gateway.admission.codec import BUDGET_PLACE, PLACES
 from gateway.admission.connection import Argument, Connection, Reply, pack
 from gateway.policy.admission import Charge, Dimension
 from gateway.policy.claims import Claim
+from gateway.policy.growth import BASE_MILLI
 from gateway.policy.learning import BUCKETS
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import Bucket
@@ -22,8 +23,11 @@ PREFIX = cell_prefix("tg", "c0")
 class State(NamedTuple):
     """Everything that a verdict may depend on."""
 
-    buckets: dict[tuple[str, str], tuple[int, int]]
-    """Level and holds, as of now; empty buckets are left out, as a hash that expired would be."""
+    buckets: dict[tuple[str, str], tuple[int, ...]]
+    """Level and holds, as of now, and of a dynamic one its scale and its window.
+
+    Empty buckets are left out, as a hash that expired would be.
+    """
     leases: dict[str, int]
     settled: set[str]
     expired: set[str]
@@ -48,7 +52,7 @@ async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix
         *(ask(connection, "GET", prefix + scope) for scope in scopes),
     )
     done = dict(zip(done_keys, await ask(connection, "MGET", *done_keys) if done_keys else (), strict=True))
-    buckets: dict[tuple[str, str], tuple[int, int]] = {}
+    buckets: dict[tuple[str, str], tuple[int, ...]] = {}
     reached: dict[str, int] = {}
     for scope, packed in zip(scopes, texts, strict=True):
         if packed is not None:
@@ -56,7 +60,9 @@ async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix
             reached[scope] = count
             for dimension, at in (*PLACES.items(), (Dimension.BUDGET, BUDGET_PLACE)):
                 if (scope, dimension) in charges:
-                    note(buckets, charges[scope, dimension], Bucket(*figures[at - 9 : at - 6]), now_ms)
+                    # A window's figures stand behind those of all buckets.
+                    bucket = Bucket(*figures[at - 9 : at - 6], *figures[at + 9 : at + 12])
+                    note(buckets, charges[scope, dimension], bucket, now_ms)
     settled = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"settled")}
     expired = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"expired")}
     reached = {scope: leases for scope, leases in reached.items() if leases}
@@ -72,7 +78,7 @@ def expected(reference: Buckets, charges: Charges, now_ms: int, found: State) ->
 
     Tombstones expire by the server's own clock, not the driven one: where the reference has forgotten one, `found` may have it.
     """
-    buckets: dict[tuple[str, str], tuple[int, int]] = {}
+    buckets: dict[tuple[str, str], tuple[int, ...]] = {}
     for place, bucket in reference.buckets.items():
         note(buckets, charges[place], msgspec.structs.replace(bucket), now_ms)
     reached: dict[str, int] = {}
@@ -103,10 +109,11 @@ def pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)
 
 
-def note(buckets: dict[tuple[str, str], tuple[int, int]], charge: Charge, bucket: Bucket, now_ms: int) -> None:
+def note(buckets: dict[tuple[str, str], tuple[int, ...]], charge: Charge, bucket: Bucket, now_ms: int) -> None:
     bucket.fold(charge, now_ms)
-    if bucket.debt or bucket.held:
-        buckets[charge.scope, charge.dimension.value] = (bucket.debt, bucket.held)
+    if bucket.debt or bucket.held or bucket.posted or bucket.scale_milli > BASE_MILLI:
+        window = () if charge.dynamic is None else (bucket.scale_milli, bucket.began_ms, bucket.posted)
+        buckets[charge.scope, charge.dimension.value] = (bucket.debt, bucket.held, *window)
 
 
 def name(prefix: str, key: bytes, kind: str) -> str:

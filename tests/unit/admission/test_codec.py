@@ -20,8 +20,8 @@ from gateway.admission.codec import (
     verdict,
 )
 from gateway.policy.admission import Charge, Ending, Estimate, Lesson, Precedence, Reach, Row, Sign, Upstream
-from gateway.policy.answers import Cause, Granted, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
-from gateway.policy.catalogue import Breaker, Budget, Limits, Tier
+from gateway.policy.answers import Cause, Granted, Growth, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
+from gateway.policy.catalogue import Breaker, Budget, Dynamic, Limits, Tier
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.upstreams import Condition
 
@@ -29,6 +29,12 @@ PREFIX = "tg:v1:{c0}:"
 KEY = charges("k:ci", Limits(rpm=60, concurrency=2), reach=Reach.REQUEST, tenant=True, ends_walk=True)
 NOWHERE = Upstream()
 BUDGET = budget_charge("kb:ci", Budget(nano_usd=5_000_000_000))
+GROWS = charges(
+    "k:ci",
+    Limits(rpm=60, concurrency=2, dynamic=Dynamic(window_ms=900_000, ceiling_milli=20_000)),
+    reach=Reach.REQUEST,
+    tenant=True,
+)
 ONE = charges("d:a/one", Limits(rpd=9), reach=Reach.DEPLOYMENT, tenant=False)
 
 
@@ -57,6 +63,12 @@ def test_a_budget_has_the_first_place_of_a_scope_of_its_own() -> None:
     encoded = RowEncoder(PREFIX).encode(row((BUDGET, *KEY)))
     assert encoded.keys == ("tg:v1:{c0}:kb:month:ci", "tg:v1:{c0}:k:ci")
     assert unpacked(encoded.groups[0]) == [0, 1, 9, 1, 5, 5_000_000_000, 0, 0, 1]
+
+
+def test_a_scope_that_grows_says_by_which_windows_and_how_far() -> None:
+    encoded = RowEncoder(PREFIX).encode(row((*GROWS, *ONE)))
+    assert unpacked(encoded.groups[0]) == [0, 1, 9, 0, 0, 60, 60, 60_000, 0, 24, 2, 4, 2, 0, 1, 0, 900_000, 20_000]
+    assert unpacked(encoded.groups[1]) == [2, 0, 12, 1, 0, 9, 0, 86_400_000, 0]
 
 
 def test_the_same_charges_are_encoded_once() -> None:
@@ -130,6 +142,15 @@ def test_a_grant() -> None:
     found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1], 1), rows)
     levels = (Level(KEY[0], 1, 2, 3), Level(KEY[1], 4, 5, 0))
     assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, Cause.TOO_LARGE),), watched=True)
+
+
+def test_the_level_of_what_grows_is_that_of_the_charge_in_force() -> None:
+    found = verdict(packed(0, 7, 0, [1, 2, 3, 4, 5, 0, 6, 7, 8, 1500, 30, 9], [], 0), (row((*GROWS, *ONE)),))
+    assert isinstance(found, Granted)
+    grown, slots, fixed = found.levels
+    assert (grown.charge.capacity, grown.charge.rate, grown.charge.limit) == (90, 90, 90)
+    assert (grown.level, grown.held, grown.reset_ms, grown.growth) == (1, 2, 3, Growth(1500, 30, 9))
+    assert (slots, fixed) == (Level(GROWS[1], 4, 5, 0), Level(ONE[0], 6, 7, 8))
 
 
 def test_a_refusal_has_the_levels_of_the_last_row_that_was_tested() -> None:

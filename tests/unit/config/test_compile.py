@@ -1,7 +1,19 @@
 import pytest
 
 from gateway.config.compile import compile_catalogue
-from gateway.policy.catalogue import Capabilities, Catalogue, Fallback, Guards, Key, Limits, Price, Tier, TierTerms, Timeouts
+from gateway.policy.catalogue import (
+    Capabilities,
+    Catalogue,
+    Dynamic,
+    Fallback,
+    Guards,
+    Key,
+    Limits,
+    Price,
+    Tier,
+    TierTerms,
+    Timeouts,
+)
 from gateway.policy.credentials import digest, format_digest
 from gateway.wire.request import Endpoint
 from tests.unit.config.reading import config, read
@@ -129,6 +141,15 @@ def test_a_key_says_otherwise_field_by_field() -> None:
     assert found.per_model == {"small": Limits(rpm=3, tpm=900)}
     assert (found.flex, found.over_limit, set(found.tiers)) == (Guards(rpm=6, concurrency=8), None, {Tier.DEFAULT})
     assert (found.models, found.default_tier, found.reject_unsupported_tier, found.auto) == (("*",), "auto", False, "project")
+
+
+def test_a_keys_limits_grow_as_its_plan_says_or_it_says_itself() -> None:
+    plan = "plans: {pro: {limits: {rpm: 60, dynamic: {window: 10m, ceiling: 2.5}, per_model: {small: {rpm: 30}}}}}"
+    found = key(plan, ", plan: pro")
+    assert found.limits == Limits(rpm=60, dynamic=Dynamic(window_ms=600_000, ceiling_milli=2_500))
+    assert found.per_model == {"small": Limits(rpm=30)}
+    own = key(plan, ", plan: pro, limits: {dynamic: {}}").limits
+    assert own == Limits(rpm=60, dynamic=Dynamic(window_ms=900_000, ceiling_milli=20_000))
 
 
 def test_a_key_knows_its_orgs_projects() -> None:

@@ -17,8 +17,6 @@ ASKED_FOR = {
     "redis.on_failure.budgets": "redis: {on_failure: {budgets: open}}",
     "database.url": "database: {url: 'postgresql://h/d'}",
     "database.pool": "database: {pool: 20}",
-    "plans.*.limits.dynamic": "plans: {p: {limits: {dynamic: {window: 15m}}}}",
-    "keys.*.limits.dynamic": "keys: [{name: k, secret: 0123456789abcdef, limits: {dynamic: {}}}]",
     "plans.*.budget.tokens": "plans: {p: {budget: {tokens: 5}}}",
     "keys.*.budget.tokens": "keys: [{name: k, secret: 0123456789abcdef, budget: {tokens: 5}}]",
     "orgs.*.budget.tokens": "orgs: {o: {budget: {tokens: 5}}}",
@@ -104,7 +102,7 @@ ops: {tokens: []}
 redis: {url: embedded, cells: 1, on_failure: {rates: local, budgets: closed, queue: refuse}}
 database: {url: "sqlite:///x.db", pool: 10}
 tiers: {default: {price: 1, queue: 0s}}
-plans: {p: {user_hash: false, budget: {usd: 5, tokens: null, alert: 0.8}, limits: {dynamic: null}}}
+plans: {p: {user_hash: false, budget: {usd: 5, tokens: null, alert: 0.8}}}
 dialects: {}
 ledger: {durability: standard, batch: 500}
 telemetry: {otlp_endpoint: "", log_bodies: false, exemplars: false, org_labels: 0, propagate: []}

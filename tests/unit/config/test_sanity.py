@@ -5,7 +5,14 @@ from tests.unit.config.reading import findings, lines, read
 
 
 @pytest.mark.parametrize(
-    "limit", ["tpm: 10000000000", "rpd: 1000000", "rpm: 1000000000, burst_ratio: 0.01", "rpm: 2, strict: true"]
+    "limit",
+    [
+        "tpm: 10000000000",
+        "rpd: 1000000",
+        "rpm: 1000000000, burst_ratio: 0.01",
+        "rpm: 2, strict: true",
+        "tpm: 100000000, dynamic: {window: 1h}",
+    ],
 )
 def test_limits_that_count_exactly_are_fine(limit: str) -> None:
     assert findings(f"plans: {{p: {{limits: {{{limit}}}}}}}").errors == []
@@ -17,6 +24,9 @@ def test_limits_that_count_exactly_are_fine(limit: str) -> None:
         ("orgs: {a: {limits: {tpm: 9000000000000}}}", "orgs.a.limits.tpm"),
         ("plans: {p: {limits: {per_model: {small: {rpm: 1, strict: true}}}}}", "plans.p.limits.per_model.small.rpm"),
         ("keys: [{name: k, secret: 0123456789abcdef, limits: {tpm_in: 9000000000000}}]", "keys[0].limits.tpm_in"),
+        ("plans: {p: {limits: {tpm: 100000000, dynamic: {window: 24h}}}}", "plans.p.limits.tpm"),
+        ("plans: {p: {limits: {rpm: 1, dynamic: {window: 0.5s}}}}", "plans.p.limits.dynamic.window"),
+        ("plans: {p: {limits: {rpm: 1, dynamic: {ceiling: 1}}}}", "plans.p.limits.dynamic.ceiling"),
         (
             "plans: {p: {limits: {strict: true}}}\nkeys: [{name: k, secret: 0123456789abcdef, plan: p, limits: {rpm: 1}}]",
             "keys[0].limits.rpm",

@@ -67,7 +67,7 @@ def test_settings_are_left_out_or_laid_over() -> None:
 
 
 def test_placeholders_become_addresses(tmp_path: Path) -> None:
-    config = {**CONFIG, "plans": {"dynamic": {"limits": {"dynamic": {}}}}}
+    config = {**CONFIG}
     config["providers"] = {**CONFIG["providers"], "chat_vllm": {"quirks": {"text_offset": "vllm"}}}  # type: ignore[dict-item]
     (tmp_path / "fixtures.json").write_text(json.dumps({"config": config, "overlays": {"small": {"limits": {"body": 1}}}}))
     found = Suite.read(tmp_path).config("small", {"upstream:p": "h:1", "closed_port": "h:2"})

@@ -7,7 +7,7 @@ from gateway.errors import FlexNoCapacity
 from gateway.policy import verdicts
 from gateway.policy.admission import Kind, Row, Upstream
 from gateway.policy.answers import Granted, Refusal, Refused
-from gateway.policy.catalogue import Budget, Limits, Tier
+from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
 from gateway.policy.limits import budget_charge
 from gateway.policy.shares import placed, shared, without_flex
 from tests.unit.policy.leases import deployment, figures, key
@@ -47,6 +47,11 @@ def test_flex_hears_that_nothing_is_left_and_what_nobody_counts_hears_nothing() 
     assert ([each.row for each in refused.refusals], refused.local) == ([1], True)
     assert isinstance(verdicts.refused([row(Tier.NO_LIMIT), row(Tier.FLEX)], refused.refusals), FlexNoCapacity)
     assert without_flex([row(Tier.NO_LIMIT)], 7) is None
+
+
+def test_limits_are_as_they_are_written_however_far_they_have_grown() -> None:
+    _, [one] = shared([row(limits=Limits(rpm=60, tpm=6_000, dynamic=Dynamic(window_ms=1_000, ceiling_milli=2_000)))], 4)
+    assert [(charge.capacity, charge.dynamic) for charge in one.charges] == [(15, None), (1_500, None), (1, None)]
 
 
 @given(st.integers(1, 10_000), st.integers(1, 10_000), st.integers(1, 50))
