@@ -26,6 +26,7 @@ from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Dimension, Kind, Row, Unit
 from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
+from gateway.policy.growth import BASE_MILLI, window_quota
 from gateway.policy.pricing import NANO_USD
 from gateway.policy.record import Outcome
 from gateway.policy.routing import refusal_class
@@ -140,20 +141,26 @@ def outcome(error: GatewayError) -> Outcome:
 
 
 def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
-    """Return OpenAI's six rate headers for the tightest of the caller's own limits; a kind without a limit has none."""
+    """Return OpenAI's six rate headers for the tightest of the caller's own limits, and five of those that grow with use.
+
+    A kind without a limit has none.
+    """
     requests: tuple[Level, int] | None = None
     tokens: tuple[Level, int] | None = None
+    grows = False
     for level in levels:
         charge = level.charge
         if not charge.tenant or charge.kind is not RATE:
             continue
+        grows = grows or level.growth is not None
         left = charge.capacity - level.level - level.held
         if charge.unit is REQUEST:
             if requests is None or left < requests[1]:
                 requests = level, left
         elif tokens is None or left < tokens[1]:
             tokens = level, left
-    return _shown(REQUEST_HEADERS, requests) + _shown(TOKEN_HEADERS, tokens)
+    headers = _shown(REQUEST_HEADERS, requests) + _shown(TOKEN_HEADERS, tokens)
+    return headers + _growth_headers(levels) if grows else headers
 
 
 REQUEST_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
@@ -169,6 +176,22 @@ def _shown(names: tuple[bytes, bytes, bytes], tightest: tuple[Level, int] | None
     level, left = tightest
     limit, remaining, reset = names
     return [(limit, b"%d" % level.charge.limit), (remaining, b"%d" % max(0, left)), (reset, duration(level.reset_ms))]
+
+
+def _growth_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
+    """Return how far the key's limits have grown: of each kind, the one that most is used of; the window is the first to end."""
+    grown: dict[bytes, tuple[int, int]] = {}
+    remaining_ms = []
+    for level in levels:
+        charge, growth = level.charge, level.growth
+        if growth is not None and charge.dynamic is not None:
+            kind = b"requests" if charge.unit is REQUEST else b"tokens"
+            used_percent = growth.posted * 100 // max(1, window_quota(charge, charge.dynamic))
+            grown[kind] = max(grown.get(kind, (-1, 0)), (used_percent, growth.scale_milli))
+            remaining_ms.append(growth.remaining_ms)
+    scales = [(b"x-ratelimit-dynamic-scale-" + kind, b"%.2f" % (scale / BASE_MILLI)) for kind, (_, scale) in grown.items()]
+    uses = [(b"x-ratelimit-dynamic-period-usage-" + kind, b"%d%%" % percent) for kind, (percent, _) in grown.items()]
+    return [*scales, (b"x-ratelimit-dynamic-period-remaining", b"%ds" % -(-min(remaining_ms) // 1000)), *uses]
 
 
 def duration(milliseconds: int) -> bytes:

@@ -3,12 +3,14 @@ import pytest
 from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, RateLimited
 from gateway.faults import Failed, Fault
 from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Reach, Row, Unit, Upstream
-from gateway.policy.answers import Cause, Level, Refusal
-from gateway.policy.catalogue import Budget, Tier
-from gateway.policy.limits import budget_charge
+from gateway.policy.answers import Cause, Growth, Level, Refusal
+from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
+from gateway.policy.growth import at_scale
+from gateway.policy.limits import budget_charge, charges
 from gateway.policy.record import Outcome
 from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused
 
+DYNAMIC = Dynamic(window_ms=900_000, ceiling_milli=20_000)
 ESTIMATE = Estimate(1, 10, 90, 100)
 
 
@@ -133,6 +135,43 @@ def test_headers_show_the_tightest_of_the_callers_own_limits() -> None:
         b"x-ratelimit-reset-tokens": b"1m1s",
     }
     assert rate_headers([Level(ROOM, 0, 0, 0)]) == []
+
+
+def growing(limits: Limits, *growths: Growth) -> list[Level]:
+    """Return what is told of limits that have grown so far, each with a fifth of its minute used."""
+    found = []
+    for written, growth in zip(charges("k:1", limits, reach=Reach.REQUEST, tenant=True), growths, strict=True):
+        at = at_scale(written, growth.scale_milli)
+        found.append(Level(at, level=at.limit // 5, held=0, reset_ms=0, growth=growth))
+    return found
+
+
+def test_headers_show_how_far_the_keys_limits_have_grown() -> None:
+    limits = Limits(rpm=10, tpm=1_000, tpm_out=500, dynamic=Dynamic(window_ms=120_000, ceiling_milli=20_000))
+    levels = growing(limits, Growth(1200, 6, 9_001), Growth(1000, 400, 9_000), Growth(1440, 1_080, 9_500))
+    tighter_org = Level(charge(limit=3), level=1, held=0, reset_ms=0)
+    assert dict(rate_headers([*levels, tighter_org])) == {
+        b"x-ratelimit-limit-requests": b"3",
+        b"x-ratelimit-remaining-requests": b"2",
+        b"x-ratelimit-reset-requests": b"0ms",
+        b"x-ratelimit-limit-tokens": b"720",
+        b"x-ratelimit-remaining-tokens": b"576",
+        b"x-ratelimit-reset-tokens": b"0ms",
+        b"x-ratelimit-dynamic-scale-requests": b"1.20",
+        b"x-ratelimit-dynamic-scale-tokens": b"1.44",
+        b"x-ratelimit-dynamic-period-remaining": b"9s",
+        b"x-ratelimit-dynamic-period-usage-requests": b"25%",
+        b"x-ratelimit-dynamic-period-usage-tokens": b"75%",
+    }
+
+
+def test_a_kind_that_does_not_grow_has_no_headers_of_it() -> None:
+    names = [name for name, _ in rate_headers(growing(Limits(rpm=10, dynamic=DYNAMIC), Growth(1000, 0, 900_000)))]
+    assert [name for name in names if b"dynamic" in name] == [
+        b"x-ratelimit-dynamic-scale-requests",
+        b"x-ratelimit-dynamic-period-remaining",
+        b"x-ratelimit-dynamic-period-usage-requests",
+    ]
 
 
 @pytest.mark.parametrize(
