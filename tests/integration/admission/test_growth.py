@@ -13,7 +13,7 @@ from tests.integration.admission.rows import Clock, acquire, estimate, key_charg
 from tests.integration.admission.state import PREFIX, ask, stored
 
 WINDOW_MS = MINUTE_MS
-DYNAMIC = Dynamic(window_ms=WINDOW_MS, ceiling_milli=1_500)
+DYNAMIC = Dynamic(window_ms=WINDOW_MS, ceiling_milli=1_800)
 FIXED = Limits(rpm=10, tpm=600, concurrency=3)
 LIMITS = key_charges(replace(FIXED, dynamic=DYNAMIC))
 SLOTS = key_charges(Limits(concurrency=3))
@@ -41,7 +41,7 @@ async def use(admission: Admission, clock: Clock, windows: int) -> None:
 
 async def test_a_window_of_use_makes_the_next_one_larger_up_to_the_ceiling(admission: Admission, clock: Clock) -> None:
     assert await growths(admission) == 2 * [Growth(1000, 0, WINDOW_MS)]
-    for scale_milli in (1200, 1440, 1500, 1500):
+    for scale_milli in (1200, 1440, 1728, 1800, 1800):
         await use(admission, clock, 1)
         requests, tokens = await growths(admission)
         assert (requests, tokens) == (Growth(1000, 0, WINDOW_MS), Growth(scale_milli, 0, WINDOW_MS))
@@ -77,10 +77,10 @@ async def test_a_scope_stays_until_it_is_as_if_it_had_never_been(
     admission: Admission, connection: Connection, clock: Clock
 ) -> None:
     """The store forgets a scope no sooner than its figures say nothing any more."""
-    await use(admission, clock, 4)
+    await use(admission, clock, 5)
     forgotten_ms = int(await ask(connection, "PEXPIRETIME", PREFIX + "k:ci"))
     found = (await stored(connection, CHARGES, clock.now_ms)).buckets["k:ci", "tpm"]
-    assert found[2] == 1500
+    assert found[2] == 1800
     debt, held, scale_milli, began_ms, posted = found
     tokens = CHARGES["k:ci", Dimension.TPM]
     kept, fresh = Bucket(debt, clock.now_ms, held, scale_milli, began_ms, posted), Bucket()
