@@ -41,13 +41,18 @@ end
 
 local scopes, groups = {}, {}
 
--- What most calls do not need stands in `open_room`, which the script defines, and is made when it is asked for: a store runs all of a
--- script's text at every call.
-local pools, conditions, room, open_room = {}, {}, nil, nil
+-- What most calls do not need stands in `open_room` and `open_growth`, which the script defines, and is made when it is asked for: a
+-- store runs all of a script's text at every call.
+local pools, conditions, room, open_room, growth, open_growth = {}, {}, nil, nil, nil, nil
 
 local function seldom()
   room = room or open_room()
   return room
+end
+
+local function growing()
+  growth = growth or open_growth()
+  return growth
 end
 
 local function scope_of(text)
@@ -116,7 +121,7 @@ local function open_row(row, keys)
   for g = 1, #row do
     local group, scope = row[g], scopes[keys[g]]
     if group.window then
-      group = seldom().in_force(group, scope)
+      group = growing().in_force(group, scope)
       row[g] = group
     end
     for c = FIRST, group.last, CHARGE do
@@ -197,7 +202,7 @@ local function flush()
     if scope.touched and (scope.text or scope.adopted or not is_budget(key)) then
       if scope.text then restore(scope) end
       local text = to_bytes(SCOPE, unpack(scope, LEASES, LAST_FIGURE))
-      if scope.windows or scope.text and #scope.text > #text then text = text .. seldom().packed_windows(scope) end
+      if scope.windows or scope.text and #scope.text > #text then text = text .. growing().packed_windows(scope) end
       written[n + 1], written[n + 2], n = key, text, n + 2
     end
   end

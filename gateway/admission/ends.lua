@@ -32,7 +32,7 @@ local function post(lease, scope, group, c, n, total)
   if group[c + KIND] == LEAKS then
     scope[place] = min(MOST, scope[place] + units * period)
     scope[DRAINED] = max(scope[DRAINED], scope[place + 1] + ceil(scope[place] / group[c + RATE]))
-    if group.written then seldom().count_use(scope, group, c, units) end
+    if group.written then growing().count_use(scope, group, c, units) end
   elseif group[c + UNIT] ~= MONEY or scope[SEEDED] == 1 then
     scope[place] = min(MOST, scope[place] + units)
     scope[DRAINED] = max(scope[DRAINED], period_end(scope[place + 1], period))

@@ -1,4 +1,4 @@
--- Rates that grow with use; the rules are those of gateway.policy.growth. Stands behind core.lua, in `open_room`.
+-- Rates that grow with use; the rules are those of gateway.policy.growth. It stands in `open_growth`, behind core.lua.
 --
 -- The scope of such a rate has three more doubles for each dimension, behind all others: the bucket's scale (thousandths), when its
 -- window began (ms), and what was posted in it (units). Without them it is at its base.
@@ -91,3 +91,5 @@ local function add_growth(levels, row, opened)
     end
   end
 end
+
+return {in_force = in_force, count_use = count_use, packed_windows = packed_windows, add_growth = add_growth}

@@ -254,5 +254,5 @@ return {
   stands_before = stands_before, count = count, wait = wait_for, leave = leave_queue, withdraw = withdraw, lapse = lapse,
   dispatch = give_turns, claims_of = claims_of, replace_lease = replace_lease, slots = slots, bar = bar, ask = ask,
   note = note_ending, slot_of = slot_of, read_lease = read_lease, lease_of = lease_of, said = said, watched = watched,
-  flush_pools = flush_pools, in_force = in_force, count_use = count_use, packed_windows = packed_windows, add_growth = add_growth,
+  flush_pools = flush_pools,
 }

@@ -106,7 +106,7 @@ local function levels_of(row, opened)
       n = n + 3
     end
   end
-  if grows then seldom().add_growth(levels, row, opened) end
+  if grows then growing().add_growth(levels, row, opened) end
   return levels
 end
 

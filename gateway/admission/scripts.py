@@ -15,18 +15,18 @@ WORD = re.compile(r"'[^']*'|\b[A-Z][A-Z_]*\b")
 
 COMMENT = re.compile(r"^ *--.*\n| +--.*$", re.MULTILINE)
 
-SELDOM = "open_room = function()\n%s\nend\n"
+SELDOM = "open_growth = function()\n%s\nend\nopen_room = function()\n%s\nend\n"
 
 PARTS: Mapping[str, tuple[str, str, str]] = {
-    "acquire": ("core rows", "growth ends claims upstreams queue", "serve"),
-    "confirm": ("core rows", "growth ends claims upstreams queue", "serve"),
-    "switch": ("core ends rows", "growth claims upstreams queue", "serve"),
-    "settle": ("core ends learning", "growth rows claims upstreams queue", ""),
-    "progress": ("core ends", "growth rows claims upstreams queue", ""),
-    "adopt": ("core ends rows", "growth claims upstreams queue", ""),
-    "report": ("core", "growth ends rows claims upstreams queue", ""),
+    "acquire": ("core rows", "ends claims upstreams queue", "serve"),
+    "confirm": ("core rows", "ends claims upstreams queue", "serve"),
+    "switch": ("core ends rows", "claims upstreams queue", "serve"),
+    "settle": ("core ends learning", "rows claims upstreams queue", ""),
+    "progress": ("core ends", "rows claims upstreams queue", ""),
+    "adopt": ("core ends rows", "claims upstreams queue", ""),
+    "report": ("core", "ends rows claims upstreams queue", ""),
     "order": ("core rows upstreams", "", ""),
-    "tick": ("core", "growth ends rows claims upstreams queue", ""),
+    "tick": ("core", "ends rows claims upstreams queue", ""),
     "seed": ("core", "", ""),
 }
 """By script: the parts that it always needs, those that it needs seldom, and those that may ask for both."""
@@ -42,7 +42,7 @@ class Script:
 
     def __init__(self, name: str, read: Callable[[str], str] = read_part) -> None:
         always, seldom, above = ("".join(map(read, parts.split())) for parts in PARTS[name])
-        self.text = inlined(always + SELDOM % seldom + above + read(name))
+        self.text = inlined(always + SELDOM % (read("growth"), seldom) + above + read(name))
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
