@@ -6,6 +6,7 @@ from gateway.policy.admission import Charge, Dimension, Kind, Precedence, Row, U
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Charged, Hold, TierChoice
+from gateway.policy.growth import BASE_MILLI
 from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -155,6 +156,8 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
         rule = f"slots x headroom {terms.headroom:g}" if bounded else "no max_concurrency: congestion sets one"
     if charge.is_budget:
         rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: the most that the dearest target may cost"
+    if charge.dynamic is not None:
+        rule = f"{rule}, grows with use up to {charge.dynamic.ceiling_milli / BASE_MILLI:g} times"
     cost = row.estimate.of(charge.unit)
     return Charged(
         scope=scope,

@@ -8,6 +8,7 @@ from gateway.policy.catalogue import (
     Budget,
     Capabilities,
     Catalogue,
+    Dynamic,
     Fallback,
     Guards,
     Key,
@@ -193,6 +194,12 @@ def test_a_refusal_is_the_corridors_own(
 def test_where_a_key_may_come_from_is_told_and_not_guessed() -> None:
     found = told(catalogue(model("A")), key(ips=("10.0.0.0/8",)))
     assert (found.refused, found.caller.only_from) == (None, ("10.0.0.0/8",))
+
+
+def test_a_limit_that_grows_says_how_far() -> None:
+    limits = Limits(rpm=5, rpd=100, dynamic=Dynamic(window_ms=900_000, ceiling_milli=2_500))
+    per_minute, per_day, *_ = told(catalogue(model("A")), key(limits=limits)).targets[0].charges
+    assert per_minute.rule == f"{per_day.rule}, grows with use up to 2.5 times"
 
 
 def test_a_request_above_a_whole_bucket_is_refused_and_the_bucket_marked() -> None:
