@@ -34,7 +34,6 @@ def configure(form: Format, level: str, out: BinaryIO) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
         logger_factory=structlog.BytesLoggerFactory(out),
-        cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
     root.handlers = [ToStructlog()]
