@@ -9,7 +9,6 @@ import contextlib
 import ssl
 import sys
 import time
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,9 @@ from gateway.admission.discovery import locator
 from gateway.admission.failover import Failover, Local
 from gateway.admission.heartbeat import Leases
 from gateway.admission.redis_client import open_client
+from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports
+from gateway.admission.spool import SUFFIX, Spool
 from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
@@ -79,8 +80,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     redis_url: str
     state_dir: Path
     pepper: bytes
-    is_orphan: Callable[[], bool] = lambda: False
-    """Whether who started this worker is gone: what it granted by itself then, nobody would hear of."""
 
     def __repr__(self) -> str:
         return f"Place({self.worker!r})"
@@ -101,10 +100,12 @@ class Gateway:
         self._admission = admission = Admission(
             self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
         )
-        self._serves_alone = config.redis.on_failure.rates == "local"
         self._failover = failover = Failover(
-            admission, Local(unix_ms, place.is_orphan, catalogue.breaker) if self._serves_alone else None
+            admission,
+            Local(unix_ms, catalogue.breaker) if config.redis.on_failure.rates == "local" else None,
+            Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes),
         )
+        self._replay = Replay(failover)
         self._leases = Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(locate, timeout_s=2.0)
         self._turns = Turns(failover, self._redis, place.worker)
@@ -117,7 +118,10 @@ class Gateway:
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
         self._observer = Observer(cells, self._access, self._traces)
         self._exposition = Exposition(
-            cells, self._health, Build(version("tiergate"), time.time()), (queue_depth(catalogue, self._turns),)
+            cells,
+            self._health,
+            Build(version("tiergate"), time.time()),
+            (queue_depth(catalogue, self._turns), spool_size(failover.spool)),
         )
         self._sweep = Sweep(time.monotonic)
         experience = Experience()
@@ -145,6 +149,7 @@ class Gateway:
         self._leases.start()
         self._turns.start(self._tasks)
         self._traces.start(self._tasks)
+        self._replay.start(self._tasks)
         self._sweep.start()
         self._consuming = self._tasks.spawn(self._ledger.run(), name="ledger")
         self.ready = True
@@ -156,7 +161,7 @@ class Gateway:
         better. One that was never reached makes it unready only where nothing is served without it.
         """
         connected = self._connection.fault is None
-        self._reached_store = self._reached_store or connected or self._serves_alone
+        self._reached_store = self._reached_store or connected or self._failover.serves_alone
         refusing, alone = self._admission.refusing, self._failover.alone
         store = "failing" if connected and refusing else "unavailable" if alone or not connected else "ok"
         return {
@@ -182,6 +187,7 @@ class Gateway:
         await self._leases.stop()
         await self._turns.stop()
         await self._traces.stop()
+        await self._replay.stop()
         if self._consuming is not None:
             self._consuming.cancel()
             await asyncio.wait([self._consuming])
@@ -249,6 +255,16 @@ def queue_depth(catalogue: Catalogue, turns: Turns) -> Reading:
         help="Requests that wait for a busy model.",
         labels=("model", "tier"),
         read=lambda: {**dict.fromkeys(waiting, 0), **turns.depth},
+    )
+
+
+def spool_size(spool: Spool) -> Reading:
+    """Return the gauge of what only this worker's disk knows."""
+    return Reading(
+        name="tiergate_usage_spool_bytes",
+        help="On disk because Redis has not heard of it.",
+        labels=(),
+        read=lambda: {(): spool.size_bytes},
     )
 
 

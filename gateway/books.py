@@ -1,7 +1,7 @@
 """Closing the books on a request: the settlement is asked for until the store has it, then the record is projected.
 
 A store that is away for a while costs nothing but the wait: a lease that expires meanwhile is settled late, and only the
-difference is posted. Seconds.
+difference is posted. One that is away for longer hears of it from the spool. Seconds.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ from gateway.policy.record import Record
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 
-PATIENCE_S = 300.0
-"""How long a settlement is tried: well beyond a failover or a restart of the store, and bounded, for each waits in memory."""
+PATIENCE_S = 30.0
+"""How long a settlement is tried from memory: beyond a failover or a restart of the store. Then the spool tells it alone."""
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +68,8 @@ class Bookkeeper:
                 posted = await self._admission.settle(settlement)
             except AdmissionUnavailable:
                 if self._now_s() >= give_up_s:
-                    log.exception("settlement_lost", request_id=settlement.id)
+                    if not self._admission.leave(settlement.id):
+                        log.exception("settlement_lost", request_id=settlement.id)
                     return None
             else:
                 if settlement.lesson is not None and posted.learned is not None:

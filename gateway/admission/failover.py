@@ -2,7 +2,7 @@
 
 A call that the store did not answer may still have run there: its lease is settled like any other once the store is back. So is
 what was granted here: the store adopts it before it is asked for anything else, and all that was used meanwhile is posted. Even
-where it comes back empty, no rate has more than one burst too many.
+where it comes back empty, no rate has more than one burst too many. What it has yet to hear of is on disk too (spool.py).
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from gateway.admission.breaker import StoreBreaker
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, StoreError
+from gateway.admission.spool import Entry, Spool
 from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Report, Settle, Switch
 from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
@@ -33,26 +34,18 @@ log = structlog.get_logger(__name__)
 class Local:
     """This worker's own buckets. While the store is there they only leak: one that comes and goes is worth one burst."""
 
-    def __init__(
-        self, now_ms: Callable[[], int], is_orphan: Callable[[], bool] = lambda: False, breaker: Breaker = USUAL_BREAKER
-    ) -> None:
+    def __init__(self, now_ms: Callable[[], int], breaker: Breaker = USUAL_BREAKER) -> None:
         self._now_ms = now_ms
-        self._is_orphan = is_orphan
         self._buckets = Buckets(lambda _: None, breaker=breaker)
 
     def __contains__(self, lease_id: str) -> bool:
         return lease_id in self._buckets.leases
 
     def decide(self, request: Acquire | Switch, gateways: int) -> Granted | Refused | None:
-        """Return a verdict by the share of one of so many gateways, None where nothing can be said of what is asked.
-
-        An orphan ends too soon to settle what it would grant.
-        """
+        """Return a verdict by the share of one of so many gateways, None where nothing can be said of what is asked."""
         places, rows = shared(request.rows, gateways)
         if not rows:
             return without_flex(request.rows, self._now_ms())
-        if self._is_orphan():
-            return None
         verdict: Verdict
         if request.id in self:
             ending = request.ending if isinstance(request, Switch) else NO_ENDING
@@ -73,15 +66,16 @@ class Local:
 
 
 class Failover:
-    """The store, left alone while it does not do its work, and `local` in its place then; None there refuses instead.
+    """The store, left alone while it does not do its work, and `local` in its place then, if any, until the spool is full.
 
     The tick asks it all the same: twice a second from each worker, whether anybody waits or not. Where it is answered, the store
     first hears of what was granted without it, and is then asked as before.
     """
 
-    def __init__(self, store: Admission, local: Local | None) -> None:
+    def __init__(self, store: Admission, local: Local | None, spool: Spool) -> None:
         self._store = store
         self._local = local
+        self.spool = spool
         self._breaker = StoreBreaker()
         self._owed: dict[str, Adopt] = {}
         """What was granted here, until the store knows of it."""
@@ -90,6 +84,11 @@ class Failover:
     def alone(self) -> bool:
         """Return whether the store is left alone."""
         return self._breaker.is_open
+
+    @property
+    def serves_alone(self) -> bool:
+        """Return whether anything is served while the store is away."""
+        return self._local is not None
 
     @property
     def prefix(self) -> str:
@@ -136,7 +135,7 @@ class Failover:
             owed = (*self._owed.values(),)
             await self._heard(self._store.adopt(owed))
             for lease in owed:
-                self._owed.pop(lease.id, None)
+                self._known(lease.id)
             self._breaker.close()
             log.info("admission_shared_again", adopted=len(owed))
         return turns
@@ -159,17 +158,42 @@ class Failover:
         """End a lease, here and in the store. Raises `AdmissionUnavailable` until the store has taken note."""
         if self._local is not None:
             self._local.settle(request)
-        if request.id in self._owed:
-            await self._ask(self._store.adopt, (self._owed[request.id],))
-            self._owed.pop(request.id, None)
-        return await self._ask(self._store.settle, request)
+        try:
+            if request.id in self._owed:
+                await self._ask(self._store.adopt, (self._owed[request.id],))
+                self._known(request.id)
+            posted = await self._ask(self._store.settle, request)
+        except AdmissionUnavailable:
+            self.spool.ended(request)
+            raise
+        self.spool.told(request.id)
+        return posted
+
+    def leave(self, request_id: str) -> bool:
+        """Leave it to the spool to tell the store of an end. Return whether the spool has it."""
+        self._owed.pop(request_id, None)
+        return self.spool.leave(request_id)
+
+    async def replay(self, entries: Sequence[Entry]) -> None:
+        """Tell the store what a spool has to tell. Raises `AdmissionUnavailable`."""
+        await self._ask(self._store.adopt, [entry.lease for entry in entries if entry.lease is not None])
+        for entry in entries:
+            if entry.end is not None:
+                await self._ask(self._store.settle, entry.end)
+
+    def _known(self, request_id: str) -> None:
+        self._owed.pop(request_id, None)
+        self.spool.adopted(request_id)
 
     def _decide(self, request: Acquire | Switch, opened: bytes, lost: AdmissionUnavailable) -> Verdict:
-        verdict = None if self._local is None else self._local.decide(request, max(1, self._store.gateways))
+        local = None if self.spool.full else self._local
+        verdict = None if local is None else local.decide(request, max(1, self._store.gateways))
         if verdict is None:
             raise lost
         if isinstance(verdict, Granted):
-            self._owed[request.id] = Adopt(request.id, request.rows[verdict.row], request.ttl_ms, opened)
+            lease = Adopt(request.id, request.rows[verdict.row], request.ttl_ms, opened)
+            self._owed[request.id] = lease
+            self.spool.granted(lease)
         return verdict
 
     async def _ask(self, call: Callable[Asked, Awaitable[Heard]], *args: Asked.args, **kwargs: Asked.kwargs) -> Heard:

@@ -73,7 +73,6 @@ NOT_YET = (
     Feature("dialects by route prefix", ("dialects",), _off),
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("the end of the ledger's rows", ("ledger.retention",)),
-    Feature("the ledger's spool", ("ledger.spool_max",)),
     Feature("the size of the ledger's batches", ("ledger.batch",), _only(500)),
     Feature("traces", ("telemetry.otlp_endpoint",), _off),
     Feature("traces that go on to providers", ("telemetry.propagate",), _off),

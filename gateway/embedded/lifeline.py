@@ -6,7 +6,6 @@ its stdin has the kernel's parent death signal instead, where there is one. Time
 
 import ctypes
 import os
-import select
 import signal
 import sys
 import threading
@@ -44,15 +43,6 @@ class Lifeline:
         """Return the line that the parent sends first; empty when it is gone."""
         with open(self._fd, "rb", closefd=False) as pipe:
             return pipe.readline()
-
-    def has_ended(self) -> bool:
-        """Return whether the parent is gone, noticed by the watching thread or not.
-
-        The kernel closes a process's pipes before it sends death signals: what dies with the parent is never seen to go first.
-        """
-        end = select.poll()
-        end.register(self._fd, select.POLLIN)
-        return self.severed or any(event & select.POLLHUP for _, event in end.poll(0))
 
     def watch(self, orphaned: Callable[[], None]) -> None:
         """Call `orphaned` from a thread once the parent is gone, and end the process if it is still there after the grace.

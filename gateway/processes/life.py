@@ -43,7 +43,7 @@ class Gateway(Protocol):
         """Settle and flush everything."""
 
 
-Build = Callable[[Assignment, Lifeline], Gateway]
+Build = Callable[[Assignment], Gateway]
 
 
 def main(build: Build) -> int:
@@ -75,7 +75,7 @@ class Worker:
     async def _serve(self, build: Build) -> int:
         """Serve one gateway, then take it down in the order in which its parts need each other."""
         assignment = self._assignment
-        gateway = build(assignment, self._lifeline)
+        gateway = build(assignment)
         await gateway.start()
         api = Server(gateway.api, drain_s=assignment.drain_s)
         await api.open(socket(fileno=assignment.api_fd))

@@ -5,21 +5,19 @@ import sys
 
 from gateway.app import Gateway, Place
 from gateway.config import ConfigErrors, load
-from gateway.embedded.lifeline import Lifeline
 from gateway.processes.assignment import Assignment
 from gateway.processes.life import main
 
 EXIT_CONFIG = 78
 
 
-def build(assignment: Assignment, lifeline: Lifeline) -> Gateway:
+def build(assignment: Assignment) -> Gateway:
     """Return the gateway of this worker. Its name is unique to the process: what a dead one left behind is nobody's."""
     place = Place(
         worker=f"{assignment.name}-{os.getpid()}",
         redis_url=assignment.redis_url,
         state_dir=assignment.state_dir,
         pepper=assignment.pepper,
-        is_orphan=lifeline.has_ended,
     )
     return Gateway(load(assignment.config_path, assignment.environ).config, place)
 

@@ -6,4 +6,4 @@ from gateway.processes.life import main
 from tests.fakes.gateway import FakeGateway
 
 if __name__ == "__main__":
-    sys.exit(main(lambda assignment, _: FakeGateway(assignment)))
+    sys.exit(main(FakeGateway))

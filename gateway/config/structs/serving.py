@@ -160,7 +160,7 @@ class Breaker(Section, frozen=True, kw_only=True):
 
 
 class Ledger(Section, frozen=True, kw_only=True):
-    """The record of what was used. `strict` durability waits for the disk; `spool_max` bounds what waits for the database."""
+    """The record of what was used. `strict` waits for the disk; `spool_max` bounds what a worker keeps there for Redis."""
 
     durability: Literal["standard", "strict"] = "standard"
     retention_s: Period = field(name="retention", default=400 * 86_400.0)

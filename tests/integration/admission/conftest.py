@@ -1,6 +1,7 @@
 """The admission scripts on a real Valkey, emptied before each test, with a clock that tests drive."""
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -9,6 +10,7 @@ from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
+from gateway.admission.spool import Spool
 from gateway.tasks import Owned
 from tests.integration.admission.rows import Clock
 from tests.valkey import Valkey
@@ -44,3 +46,10 @@ def clock() -> Clock:
 @pytest.fixture
 def admission(connection: Connection, clock: Clock) -> Admission:
     return Admission(connection, clock=clock)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    found = Spool(tmp_path / "spool" / "own.ndjson", 1 << 20)
+    yield found
+    found.close()

@@ -7,6 +7,7 @@ import pytest
 
 from gateway.admission.client import Admission
 from gateway.admission.failover import Failover
+from gateway.admission.spool import Spool
 from gateway.budgets import Budgeted
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Estimate, Row
@@ -35,10 +36,10 @@ def asking(nano_usd: int) -> Row:
 class Shop:
     """A caller that spends, and the ledger that hears of it."""
 
-    def __init__(self, admission: Admission, clock: Clock, writer: Writer, reader: Reader) -> None:
+    def __init__(self, budgeted: Budgeted, admission: Admission, clock: Clock, writer: Writer) -> None:
         self.admission = admission
         self.clock = clock
-        self.budgeted = Budgeted(Failover(admission, None), admission, Spending(reader))
+        self.budgeted = budgeted
         self._writer = writer
         self._sold = 0
 
@@ -77,11 +78,11 @@ def event(request_id: str, at_ms: int, nano_usd: int) -> Event:
 
 
 @pytest.fixture
-async def shop(admission: Admission, clock: Clock, tmp_path: Path) -> AsyncIterator[Shop]:
+async def shop(admission: Admission, clock: Clock, spool: Spool, tmp_path: Path) -> AsyncIterator[Shop]:
     url = f"sqlite:///{tmp_path}/ledger.db"
     writer, reader = Writer(url), Reader(url)
     await writer.migrate()
-    yield Shop(admission, clock, writer, reader)
+    yield Shop(Budgeted(Failover(admission, None, spool), admission, Spending(reader)), admission, clock, writer)
     await reader.close()
     await writer.close()
 

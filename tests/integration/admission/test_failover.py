@@ -14,6 +14,7 @@ from gateway.admission.connection import AdmissionUnavailable, Connection
 from gateway.admission.discovery import locator
 from gateway.admission.failover import Failover, Local
 from gateway.admission.redis_client import open_client
+from gateway.admission.spool import Spool
 from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Charge, Estimate, Row, Switch, Upstream, Wait
 from gateway.policy.answers import Granted, Queued, Refused, Turn
 from gateway.policy.catalogue import Limits, Tier
@@ -49,8 +50,8 @@ def asks(lease_id: str, *rows: Row, wait: Wait | None = None) -> Acquire:
 
 
 @pytest.fixture
-def failover(admission: Admission, clock: Clock) -> Failover:
-    return Failover(admission, Local(clock))
+def failover(admission: Admission, clock: Clock, spool: Spool) -> Failover:
+    return Failover(admission, Local(clock), spool)
 
 
 @pytest.fixture
@@ -91,10 +92,10 @@ async def fail(server: Valkey, redis: Redis, way: str) -> None:
 
 
 @pytest.mark.parametrize("way", ["paused", "killed", "read-only", "full"])
-async def test_a_verdict_is_hardly_later_without_a_store(way: str, server: Valkey) -> None:
+async def test_a_verdict_is_hardly_later_without_a_store(way: str, server: Valkey, spool: Spool) -> None:
     redis, connection = open_client(locator(server.url), timeout_s=5.0), Connection(locator(server.url), Owned())
     assert await connection.open()
-    failover = Failover(Admission(connection), Local(lambda: time.time_ns() // 1_000_000))
+    failover = Failover(Admission(connection), Local(lambda: time.time_ns() // 1_000_000), spool)
 
     async def verdict(number: int) -> float:
         began_s = time.perf_counter()
@@ -192,8 +193,10 @@ async def test_nobody_waits_for_a_store_that_is_away(failover: Failover, connect
     assert full.local
 
 
-async def test_without_a_share_of_its_own_a_worker_refuses_at_once(admission: Admission, connection: Connection) -> None:
-    failover = Failover(admission, None)
+async def test_without_a_share_of_its_own_a_worker_refuses_at_once(
+    admission: Admission, connection: Connection, spool: Spool
+) -> None:
+    failover = Failover(admission, None, spool)
     await lose(failover, connection)
     with pytest.raises(AdmissionUnavailable):
         await failover.acquire(asks("mine", row(SLOT)))

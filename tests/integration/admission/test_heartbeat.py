@@ -8,6 +8,7 @@ from gateway.admission.client import LEASES_AT_ONCE, Admission
 from gateway.admission.connection import Connection
 from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
+from gateway.admission.spool import Spool
 from gateway.policy.admission import Adopt, Estimate, Row, Upstream, Wait
 from gateway.policy.answers import Queued, Turn
 from gateway.policy.catalogue import Limits, Tier
@@ -27,9 +28,9 @@ def lease(lease_id: str, granted: Row | None = None) -> Adopt:
 
 
 async def test_a_beat_renews_every_lease_and_posts_what_it_has_used(
-    admission: Admission, connection: Connection, clock: Clock
+    admission: Admission, spool: Spool, connection: Connection, clock: Clock
 ) -> None:
-    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    leases = Leases(Failover(admission, None, spool), Owned(), heartbeat_s=10.0)
     await admission.acquire(acquire("mine", row(TPM)))
     leases.add(lease("mine"), lambda: estimate(10, 2))
     clock.now_ms += TTL_MS - 1
@@ -42,8 +43,10 @@ async def test_a_beat_renews_every_lease_and_posts_what_it_has_used(
     assert (len(leases), leases.lost_leases, leases.missed_beats) == (1, 0, 0)
 
 
-async def test_a_lease_that_was_let_go_is_renewed_no_more(admission: Admission, connection: Connection, clock: Clock) -> None:
-    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+async def test_a_lease_that_was_let_go_is_renewed_no_more(
+    admission: Admission, spool: Spool, connection: Connection, clock: Clock
+) -> None:
+    leases = Leases(Failover(admission, None, spool), Owned(), heartbeat_s=10.0)
     await admission.acquire(acquire("mine", row(TPM)))
     leases.add(lease("mine"), lambda: estimate(10, 2))
     leases.remove("mine")
@@ -55,9 +58,9 @@ async def test_a_lease_that_was_let_go_is_renewed_no_more(admission: Admission, 
 
 
 async def test_leases_that_the_store_lost_are_put_back_as_they_were_granted(
-    admission: Admission, connection: Connection, clock: Clock
+    admission: Admission, spool: Spool, connection: Connection, clock: Clock
 ) -> None:
-    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    leases = Leases(Failover(admission, None, spool), Owned(), heartbeat_s=10.0)
     count = LEASES_AT_ONCE + 1
     for number in range(count):
         await admission.acquire(acquire(f"r{number}", row(TPM, cost=estimate(1, 2))))
@@ -72,8 +75,8 @@ async def test_leases_that_the_store_lost_are_put_back_as_they_were_granted(
     assert await ledger(connection) == [("open", f"r{number}") for number in range(count)]
 
 
-async def test_a_lease_whose_life_is_over_is_let_go(admission: Admission, connection: Connection) -> None:
-    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+async def test_a_lease_whose_life_is_over_is_let_go(admission: Admission, spool: Spool, connection: Connection) -> None:
+    leases = Leases(Failover(admission, None, spool), Owned(), heartbeat_s=10.0)
     await admission.settle(settle("mine"))
     leases.add(lease("mine"), lambda: estimate(0, 0))
     await leases.beat()
@@ -81,9 +84,9 @@ async def test_a_lease_whose_life_is_over_is_let_go(admission: Admission, connec
     assert await ledger(connection) == [("close", "mine")]
 
 
-async def test_a_lease_that_waits_there_and_runs_here_gives_up_its_turn(admission: Admission) -> None:
+async def test_a_lease_that_waits_there_and_runs_here_gives_up_its_turn(admission: Admission, spool: Spool) -> None:
     slot = Row(Upstream("a/one"), "a", Tier.DEFAULT, SLOTS, estimate(), "a")
-    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    leases = Leases(Failover(admission, None, spool), Owned(), heartbeat_s=10.0)
     await admission.acquire(acquire("other", slot))
     for lease_id in ("mine", "next"):
         waits = replace(acquire(lease_id, slot), wait=Wait("acme", "w1", 9_000, 9, 9))
@@ -95,15 +98,15 @@ async def test_a_lease_that_waits_there_and_runs_here_gives_up_its_turn(admissio
     assert await admission.tick("w1", ["next"]) == (Turn.COME,)
 
 
-async def test_a_store_that_is_away_is_asked_again(admission: Admission, connection: Connection) -> None:
+async def test_a_store_that_is_away_is_asked_again(admission: Admission, spool: Spool, connection: Connection) -> None:
     await connection.close()
-    leases = Leases(Failover(admission, None), Owned(), heartbeat_s=10.0)
+    leases = Leases(Failover(admission, None, spool), Owned(), heartbeat_s=10.0)
     leases.add(lease("mine"), lambda: estimate(0, 0))
     await leases.beat()
     assert leases.missed_beats == 1
 
 
-async def test_it_beats_by_itself_until_it_is_stopped(admission: Admission, connection: Connection) -> None:
+async def test_it_beats_by_itself_until_it_is_stopped(admission: Admission, spool: Spool, connection: Connection) -> None:
     beaten, beats, owned = asyncio.Event(), [0], Owned()
 
     def source() -> Estimate:
@@ -112,7 +115,7 @@ async def test_it_beats_by_itself_until_it_is_stopped(admission: Admission, conn
             beaten.set()
         return estimate(1, 1)
 
-    leases = Leases(Failover(admission, None), owned, heartbeat_s=0.001)
+    leases = Leases(Failover(admission, None, spool), owned, heartbeat_s=0.001)
     await admission.acquire(acquire("mine", row(TPM)))
     leases.add(lease("mine"), source)
     leases.start()

@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import msgspec
 
+from gateway.stores.database import Reader
+from gateway.stores.reports import Question, Reports
 from tests.integration.processes.conditions import until, until_gone
 from tests.integration.processes.gateways import children
 from tests.running import config
@@ -30,6 +32,15 @@ def settings(upstreams: Mapping[str, str], models: Mapping[str, Any], directory:
         "database": {"url": f"sqlite:///{directory / 'ledger.db'}", "single_host": True},
     }
     return {**config(upstreams, models, **sections), **own}
+
+
+async def rows_of(directory: Path, *, live: bool) -> list[dict[str, Any]]:
+    """Return the ledger's rows of a gateway that keeps it here."""
+    reader = Reader(f"sqlite:///{directory / 'ledger.db'}")
+    try:
+        return await Reports(reader).rows(Question(live=live))
+    finally:
+        await reader.close()
 
 
 class Served:

@@ -17,12 +17,10 @@ from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.admission import Dimension
 from gateway.policy.record import Outcome
-from gateway.stores.database import Reader
-from gateway.stores.reports import Question, Reports
 from gateway.tasks import Owned
 from tests.integration.admission.state import ask, expected, stored
 from tests.integration.load.replay import Replay
-from tests.integration.load.served import Served, settings
+from tests.integration.load.served import Served, rows_of, settings
 from tests.integration.load.witness import PREFIX, SCRIPTS, witnessed
 from tests.integration.processes.conditions import until
 from tests.valkey import Valkey
@@ -147,14 +145,6 @@ async def assert_the_same_state(valkey: Valkey, replay: Replay) -> None:
     assert {held for _, held in state.buckets.values()} == {0}
 
 
-async def rows_of(directory: Path) -> list[dict[str, Any]]:
-    reader = Reader(f"sqlite:///{directory / 'ledger.db'}")
-    try:
-        return await Reports(reader).rows(Question(live=True))
-    finally:
-        await reader.close()
-
-
 async def test_what_four_gateways_admit_is_what_the_specification_admits(tmp_path: Path) -> None:
     with Valkey() as valkey:
         redis = open_client(locator(valkey.url), timeout_s=10.0)
@@ -178,7 +168,7 @@ async def test_what_four_gateways_admit_is_what_the_specification_admits(tmp_pat
     assert replay.admitted_ms.keys() - told.keys() <= left, "only who has left is not told"
     assert replay.granted <= replay.rows
     assert {line["request_id"] for line in lines if line["opened"]} == replay.rows
-    assert Counter(row["request_id"] for row in await rows_of(tmp_path)) == Counter(replay.rows)
+    assert Counter(row["request_id"] for row in await rows_of(tmp_path, live=True)) == Counter(replay.rows)
     assert len(replay.admitted_ms) > 0.85 * REQUESTS
     assert len(replay.granted) > 0.15 * REQUESTS
     assert set(replay.refused) == set(Dimension), replay.refused

@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -16,9 +15,7 @@ from gateway.admission.redis_client import open_client
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.record import Outcome
-from gateway.stores.database import Reader
-from gateway.stores.reports import Question, Reports
-from tests.integration.load.served import LONGEST_START_S, Served, settings
+from tests.integration.load.served import LONGEST_START_S, Served, rows_of, settings
 from tests.integration.processes.conditions import until, until_gone
 from tests.running import HEADERS
 
@@ -111,14 +108,6 @@ async def all_settled(state_dir: Path) -> None:
 
     await until(done, within_s=20.0)
     await redis.aclose()
-
-
-async def rows_of(directory: Path, *, live: bool) -> list[dict[str, Any]]:
-    reader = Reader(f"sqlite:///{directory / 'ledger.db'}")
-    try:
-        return await Reports(reader).rows(Question(live=live))
-    finally:
-        await reader.close()
 
 
 async def test_a_gateway_that_is_killed_again_and_again(tmp_path: Path) -> None:

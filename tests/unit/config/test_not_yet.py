@@ -31,7 +31,6 @@ ASKED_FOR = {
     "dialects": "dialects: {/nebius/v1: nebius}",
     "ledger.durability": "ledger: {durability: strict}",
     "ledger.retention": "ledger: {retention: 30d}",
-    "ledger.spool_max": "ledger: {spool_max: 2GiB}",
     "ledger.batch": "ledger: {batch: 100}",
     "telemetry.otlp_endpoint": "telemetry: {otlp_endpoint: 'http://collector:4318'}",
     "telemetry.propagate": "telemetry: {propagate: [local]}",
