@@ -20,8 +20,9 @@ import uuid_utils
 from gateway.admission.client import Admission, cell_prefix, ledger_key, traces_key
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
-from gateway.admission.failover import Failover, Local
+from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
+from gateway.admission.local import Local
 from gateway.admission.redis_client import open_client
 from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports

@@ -10,59 +10,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 import structlog
-from msgspec.structs import replace
 
 from gateway.admission.breaker import StoreBreaker
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, StoreError
+from gateway.admission.local import Local
 from gateway.admission.spool import Entry, Spool
-from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Report, Settle, Switch
-from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
-from gateway.policy.catalogue import USUAL_BREAKER, Breaker
-from gateway.policy.leases import Buckets
-from gateway.policy.shares import placed, shared, without_flex
-
-FOR_EVER_MS = 10**12
-"""A lease of this worker's own ends with its request, or with the worker."""
+from gateway.policy.admission import Acquire, Adopt, Progress, Report, Row, Settle, Switch
+from gateway.policy.answers import Granted, Posted, Spent, Turn, Verdict
 
 Asked = ParamSpec("Asked")
 Heard = TypeVar("Heard")
 
 log = structlog.get_logger(__name__)
-
-
-class Local:
-    """This worker's own buckets. While the store is there they only leak: one that comes and goes is worth one burst."""
-
-    def __init__(self, now_ms: Callable[[], int], breaker: Breaker = USUAL_BREAKER) -> None:
-        self._now_ms = now_ms
-        self._buckets = Buckets(lambda _: None, breaker=breaker)
-
-    def __contains__(self, lease_id: str) -> bool:
-        return lease_id in self._buckets.leases
-
-    def decide(self, request: Acquire | Switch, gateways: int) -> Granted | Refused | None:
-        """Return a verdict by the share of one of so many gateways, None where nothing can be said of what is asked."""
-        places, rows = shared(request.rows, gateways)
-        if not rows:
-            return without_flex(request.rows, self._now_ms())
-        verdict: Verdict
-        if request.id in self:
-            ending = request.ending if isinstance(request, Switch) else NO_ENDING
-            verdict = self._buckets.switch(Switch(request.id, ending, rows, FOR_EVER_MS), self._now_ms())
-        else:
-            verdict = self._buckets.acquire(Acquire(request.id, rows, FOR_EVER_MS, b""), self._now_ms())
-        return None if isinstance(verdict, Queued | Spent | Unseeded) else placed(verdict, places)
-
-    def report(self, reports: Sequence[Report]) -> None:
-        """Say how upstreams do that this worker's own leases have."""
-        self._buckets.report(reports, self._now_ms())
-
-    def settle(self, request: Settle) -> None:
-        """End a lease of this worker's own, where it is one. What there is to learn, the store learns alone."""
-        if request.id in self:
-            self._buckets.settle(replace(request, lesson=None), self._now_ms())
-            del self._buckets.done[request.id]
 
 
 class Failover:
@@ -98,9 +58,10 @@ class Failover:
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits. Raises `AdmissionUnavailable`."""
         try:
-            return await self._ask(self._store.acquire, request)
+            verdict = await self._ask(self._store.acquire, request)
         except AdmissionUnavailable as lost:
             return self._decide(request, request.opened, lost)
+        return self._noted(request.rows, verdict)
 
     async def switch(self, request: Switch, opened: bytes, lease: Adopt | None) -> Verdict:
         """End the lease's attempt or wait and take the first row that fits. Raises `AdmissionUnavailable`.
@@ -116,7 +77,7 @@ class Failover:
                 verdict = await self._ask(self._store.switch, request)
         except AdmissionUnavailable as lost:
             return self._decide(request, opened, lost)
-        return verdict
+        return self._noted(request.rows, verdict)
 
     async def confirm(self, request: Acquire) -> Verdict:
         """Take the turn that has come of what was asked for; a waiter that was lost asks again. Raises `AdmissionUnavailable`."""
@@ -126,7 +87,7 @@ class Failover:
                 verdict = await self._ask(self._store.acquire, request)
         except AdmissionUnavailable as lost:
             return self._decide(request, request.opened, lost)
-        return verdict
+        return self._noted(request.rows, verdict)
 
     async def tick(self, worker: str, waiters: Sequence[str]) -> tuple[Turn, ...]:
         """Say that a worker is there, and ask for its waiters. Raises `AdmissionUnavailable`."""
@@ -180,6 +141,11 @@ class Failover:
         for entry in entries:
             if entry.end is not None:
                 await self._ask(self._store.settle, entry.end)
+
+    def _noted(self, rows: Sequence[Row], verdict: Verdict) -> Verdict:
+        if self._local is not None:
+            self._local.note(rows, verdict)
+        return verdict
 
     def _known(self, request_id: str) -> None:
         self._owed.pop(request_id, None)

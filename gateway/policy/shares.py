@@ -2,8 +2,8 @@
 
 A rate's share is rounded down and never nothing, a caller's concurrency is rounded up, a deployment's down. One request that the
 whole bucket would hold still fits a share that nobody uses. Only priority and default are served: flex and no-limit take what
-nobody counts, and service over the limit needs a limit to be over. Nothing is granted that spends a budget: what is left of it
-only the store knows. How far a limit has grown only the store knows, too: here each is as it is written.
+nobody counts, and service over the limit needs a limit to be over. Of a budget there is an allowance, if any. How far a limit has
+grown only the store knows: here each is as it is written.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from gateway.policy.admission import Charge, Kind, Row
+from gateway.policy.allowances import Allowances
 from gateway.policy.answers import Granted, Refusal, Refused
 from gateway.policy.catalogue import Tier
 from gateway.policy.claims import ceiling_of
@@ -18,10 +19,10 @@ from gateway.policy.claims import ceiling_of
 SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})
 
 
-def shared(rows: Sequence[Row], gateways: int) -> tuple[tuple[int, ...], tuple[Row, ...]]:
+def shared(rows: Sequence[Row], gateways: int, allowances: Allowances) -> tuple[tuple[int, ...], tuple[Row, ...]]:
     """Return the rows that one of so many gateways may serve alone, and their places among all."""
-    places = tuple(place for place, row in enumerate(rows) if row.tier in SERVED_ALONE and not row.spends_budget)
-    return places, tuple(_row(rows[place], gateways) for place in places)
+    places = tuple(place for place, row in enumerate(rows) if row.tier in SERVED_ALONE and allowances.cover(row, gateways))
+    return places, tuple(_row(rows[place], gateways, allowances) for place in places)
 
 
 def placed(verdict: Granted | Refused, places: Sequence[int]) -> Granted | Refused:
@@ -38,8 +39,14 @@ def without_flex(rows: Sequence[Row], now_ms: int) -> Refused | None:
     return Refused(now_ms, refusals, (), local=True) if refusals else None
 
 
-def _row(row: Row, gateways: int) -> Row:
-    return replace(row, charges=tuple(_charge(charge, row.estimate.of(charge.unit), gateways) for charge in row.charges))
+def _row(row: Row, gateways: int, allowances: Allowances) -> Row:
+    charges = (
+        replace(charge, capacity=allowances.of(charge, gateways))
+        if charge.is_budget
+        else _charge(charge, row.estimate.of(charge.unit), gateways)
+        for charge in row.charges
+    )
+    return replace(row, charges=(*charges,))
 
 
 def _charge(charge: Charge, cost: int, gateways: int) -> Charge:

@@ -12,12 +12,14 @@ from redis.asyncio import Redis
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection
 from gateway.admission.discovery import locator
-from gateway.admission.failover import Failover, Local
+from gateway.admission.failover import Failover
+from gateway.admission.local import Local
 from gateway.admission.redis_client import open_client
 from gateway.admission.spool import Spool
-from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Charge, Estimate, Row, Switch, Upstream, Wait
+from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Charge, Estimate, Order, Row, Seed, Switch, Upstream, Wait, Word
 from gateway.policy.answers import Granted, Queued, Refused, Turn
-from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.catalogue import Budget, Limits, Tier
+from gateway.policy.limits import budget_charge
 from gateway.tasks import Owned
 from tests.integration.admission.rows import TTL_MS, Clock, deployment_charges, estimate, key_charges, settle
 from tests.integration.admission.state import ask, ledger
@@ -191,6 +193,69 @@ async def test_nobody_waits_for_a_store_that_is_away(failover: Failover, connect
     full = await failover.confirm(replace(waits, id="next"))
     assert isinstance(full, Refused)
     assert full.local
+
+
+USD = 10**9
+BUDGET = (budget_charge("kb:ci", Budget(nano_usd=1_000 * USD)),)
+
+
+def costing(usd: int) -> Row:
+    return row(BUDGET, WIDE, cost=replace(estimate(), cost_nano_usd=usd * USD))
+
+
+async def test_of_a_budget_an_allowance_is_spent_alone_and_posted_later(
+    failover: Failover, admission: Admission, connection: Connection, clock: Clock
+) -> None:
+    await admission.seed([Seed(BUDGET[0], clock.now_ms, 400 * USD)])
+    await failover.acquire(asks("before", costing(2)))
+    await lose(failover, connection)
+    assert isinstance(await failover.acquire(asks("first", costing(3))), Granted)
+    with pytest.raises(AdmissionUnavailable):
+        await failover.acquire(asks("more", costing(3)))
+    with pytest.raises(AdmissionUnavailable):
+        await failover.settle(settle("first", replace(estimate(), cost_nano_usd=USD)))
+    assert isinstance(await failover.acquire(asks("second", costing(4))), Granted), "what the first did not use"
+    assert await connection.open()
+    await failover.tick("w1", ())
+    await failover.settle(settle("first", replace(estimate(), cost_nano_usd=USD)))
+    verdict = await failover.acquire(asks("after", costing(8)))
+    assert isinstance(verdict, Granted)
+    assert (verdict.levels[0].level, verdict.levels[0].held) == (401 * USD, (2 + 4 + 8) * USD)
+
+
+async def test_of_a_budget_that_was_nearly_spent_nothing_is_spent_alone(
+    failover: Failover, admission: Admission, connection: Connection, clock: Clock
+) -> None:
+    await admission.seed([Seed(BUDGET[0], clock.now_ms, 981 * USD)])
+    await failover.acquire(asks("before", costing(1)))
+    await lose(failover, connection)
+    with pytest.raises(AdmissionUnavailable):
+        await failover.acquire(asks("first", costing(1)))
+
+
+async def test_what_the_operator_took_out_of_service_stays_out_without_a_store(
+    failover: Failover, admission: Admission, connection: Connection
+) -> None:
+    first, second = (
+        Row(Upstream(name), "a", Tier.DEFAULT, deployment_charges(name, Limits(concurrency=9)), estimate(), "a")
+        for name in ("a/one", "a/two")
+    )
+    await admission.order(Order(Word.DISABLE, (first.upstream,)))
+    verdict = await failover.acquire(asks("before", first, second))
+    assert isinstance(verdict, Granted)
+    assert verdict.row == 1
+    await lose(failover, connection)
+    verdict = await failover.acquire(asks("alone", first, second))
+    assert isinstance(verdict, Granted)
+    assert (verdict.local, verdict.row) == (True, 1)
+    assert await connection.open()
+    await admission.order(Order(Word.ENABLE, (first.upstream,)))
+    await failover.tick("w1", ())
+    assert isinstance(await failover.acquire(asks("back", first, second)), Granted)
+    await lose(failover, connection)
+    verdict = await failover.acquire(asks("again", first, second))
+    assert isinstance(verdict, Granted)
+    assert (verdict.local, verdict.row) == (True, 0)
 
 
 async def test_without_a_share_of_its_own_a_worker_refuses_at_once(

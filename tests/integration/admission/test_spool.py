@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection
-from gateway.admission.failover import Failover, Local
+from gateway.admission.failover import Failover
+from gateway.admission.local import Local
 from gateway.admission.replay import Replay
 from gateway.admission.spool import Entry, Spool, entries, left_behind
 from gateway.books import PATIENCE_S, Bookkeeper

@@ -113,13 +113,19 @@ async def test_what_runs_alone_counts_against_its_share_until_it_ends(tmp_path: 
             await comes_to_rest(run, within_s=RECOVERY_S)
 
 
-async def test_who_has_a_budget_is_refused_until_the_store_is_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("usd", "alone"), [(0.9, False), (500, True)])
+async def test_who_has_hardly_anything_left_of_a_budget_is_refused_until_the_store_is_back(
+    usd: float, alone: bool, tmp_path: Path
+) -> None:
     with Valkey() as valkey:
-        async with gateway(valkey, tmp_path, key={"budget": {"usd": 5}}) as run:
+        async with gateway(valkey, tmp_path, key={"budget": {"usd": usd}}) as run:
             assert (await run.chat(service_tier="default")).status_code == 200
             await run.settled()
             valkey.pause()
             answer = await run.chat(service_tier="default")
+            if alone:
+                assert answer.status_code == 200
+                return
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "limiter_unavailable")
             assert int(answer.headers["retry-after"]) >= 1
             valkey.resume()

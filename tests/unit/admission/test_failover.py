@@ -1,4 +1,4 @@
-from gateway.admission.failover import Local
+from gateway.admission.local import Local
 from gateway.policy.admission import Acquire, Estimate, Lesson, Reach, Row, Settle, Upstream
 from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
