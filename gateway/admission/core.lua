@@ -12,8 +12,8 @@
 --
 -- A row is a list of groups, one for each scope. A group is a string of doubles: the reach of its holds, 1 where it is the caller's own,
 -- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope; then, where its rates grow with
--- use (growth.lua), how long a window is (ms), and the highest scale (thousandths). The charges of a row are numbered
--- through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the row's scopes, its groups, units held and
+-- use (growth.lua), how long a window is (ms), and the highest scale (thousandths). Of kind USE, a charge takes nothing and counts for
+-- that growth alone. The charges of a row are numbered through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the row's scopes, its groups, units held and
 -- units posted by the row's charges, what earlier rows posted: key, place, units, ..., the pool of its deployment or '', the place of
 -- the row that its turn brought or -1, 1 where the ledger knows of it, the seat of the attempt under way or '' (rows.lua)}, then the
 -- grant, the ledger's opening, and '' or what it is as a waiter: {pool, precedence, org, worker, rows}, see queue.lua.
@@ -21,7 +21,7 @@
 local REACH, OWN, FIRST, CHARGE = 1, 2, 3, 7
 local PLACE, KIND, UNIT, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6
 local LEASES, DRAINED, FIRST_PLACE, SEEDED, LAST_PLACE, LAST_FIGURE = 7, 8, 9, 12, 24, 26
-local LEAKS, CALENDAR, HELD = 0, 1, 2
+local USE, LEAKS, CALENDAR, HELD = -1, 0, 1, 2
 local REQUEST, SLOT, MONEY = 0, 4, 5
 local OF_REQUEST, OF_DEPLOYMENT = 0, 2
 local LATE_MS, REST_MS, MOST = 3600000, 3600000, 9007199254740991
@@ -129,7 +129,7 @@ local function open_row(row, keys)
       local at = scope[place + 1]
       if now > at then
         if scope[place] > 0 then
-          if group[c + KIND] == LEAKS then scope[place] = max(0, scope[place] - group[c + RATE] * (now - at))
+          if group[c + KIND] <= LEAKS then scope[place] = max(0, scope[place] - group[c + RATE] * (now - at))
           elseif now >= period_end(at, group[c + PERIOD]) then scope[place] = 0 end
         end
         scope[place + 1] = now

@@ -33,6 +33,8 @@ local function post(lease, scope, group, c, n, total)
     scope[place] = min(MOST, scope[place] + units * period)
     scope[DRAINED] = max(scope[DRAINED], scope[place + 1] + ceil(scope[place] / group[c + RATE]))
     if group.written then growing().count_use(scope, group, c, units) end
+  elseif group[c + KIND] == USE then
+    growing().count_use(scope, group, c, units)
   elseif group[c + UNIT] ~= MONEY or scope[SEEDED] == 1 then
     scope[place] = min(MOST, scope[place] + units)
     scope[DRAINED] = max(scope[DRAINED], period_end(scope[place + 1], period))
@@ -51,7 +53,7 @@ local function post_all(lease, counts, used, cost)
       n = n + 1
       local unit = group[c + UNIT]
       if unit == REQUEST then
-        if counts then post(lease, scope, group, c, n, lease.taken[n] + lease.posted[n]) end
+        if counts then post(lease, scope, group, c, n, group[c + KIND] == USE and 1 or lease.taken[n] + lease.posted[n]) end
       elseif unit == MONEY then
         if cost then post(lease, scope, group, c, n, cost) end
       elseif unit ~= SLOT and used then

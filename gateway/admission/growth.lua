@@ -48,7 +48,7 @@ local function in_force(group, scope)
   local found = {unpack(group, 1, group.last)}
   found.text, found.last, found.written = group.text, group.last, group
   for c = FIRST, group.last, CHARGE do
-    if group[c + KIND] == LEAKS then
+    if group[c + KIND] <= LEAKS then
       if now > scope[group[c] + 1] then pass_windows(scope, group, c) end
       local scale = scope.windows[group[c] + SCALE]
       found[c + CAPACITY], found[c + RATE] = floor(group[c + CAPACITY] * scale / BASE), floor(group[c + RATE] * scale / BASE)
@@ -83,7 +83,7 @@ end
 local function add_growth(levels, row, opened)
   for g, group in ipairs(row) do
     for c = FIRST, group.written and group.last or 0, CHARGE do
-      if group[c + KIND] == LEAKS then
+      if group[c + KIND] <= LEAKS then
         local windows, place, n = opened[g].windows, group[c], #levels
         levels[n + 1], levels[n + 2] = windows[place + SCALE], windows[place + POSTED]
         levels[n + 3] = windows[place + BEGAN] + group.written.window - now

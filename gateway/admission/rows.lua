@@ -8,8 +8,8 @@
 --
 -- The reply is msgpack: {0 granted, 1 refused, 2 spent, 3 queued or 4 unseeded, now, row or how many are ahead, levels, refusals, 1
 -- where the upstream is watched}. A level is three numbers for each charge of the granted row, or of the last one tested: level, held,
--- reset in ms; behind all of them three for each charge that grows with use, see growth.lua. A refusal is four: row, charge, wait in ms or -1, cause. Unseeded, the levels are the charges of the first row that are
--- budgets of which nothing is known.
+-- reset in ms; behind all of them three for each charge that grows with use, see growth.lua. A refusal is four: row, charge, wait in
+-- ms or -1, cause. Unseeded, the levels are the charges of the first row that are budgets of which nothing is known.
 
 local GRANTED, REFUSED, SPENT, QUEUED, UNSEEDED = 0, 1, 2, 3, 4
 local LIMIT, TOO_LARGE, DISABLED = 0, 1, 4
@@ -41,7 +41,7 @@ end
 -- When a leaking or calendar bucket will have shed `weighed`.
 local function shed_ms(scope, group, c, weighed)
   local at, period = scope[group[c] + 1], group[c + PERIOD]
-  if group[c + KIND] == LEAKS then return at - now + ceil(weighed / group[c + RATE]) end
+  if group[c + KIND] <= LEAKS then return at - now + ceil(weighed / group[c + RATE]) end
   return period_end(at, period) - now
 end
 
@@ -62,8 +62,9 @@ local function refusal_of(index, asked, opened, prior, fits)
         local place = group[c]
         local cost, claim = estimate[group[c + UNIT] + 1], claims and claims[place]
         if claim then cost = cost - claim.taken - claim.posted end
-        if cost > 0 then
-          local kind, capacity = group[c + KIND], group[c + CAPACITY]
+        local kind = group[c + KIND]
+        if cost > 0 and kind ~= USE then
+          local capacity = group[c + CAPACITY]
           if slots and group[c + UNIT] == SLOT and group[REACH] == OF_DEPLOYMENT then capacity = min(capacity, slots) end
           local lacking = scope[place + 2] + cost - capacity
           local excess = scope[place] + (kind == LEAKS and lacking * group[c + PERIOD] or lacking)
@@ -99,7 +100,7 @@ local function levels_of(row, opened)
     grows = grows or group.written
     for c = FIRST, group.last, CHARGE do
       local place, kind = group[c], group[c + KIND]
-      local debt, held, weight = scope[place], scope[place + 2], kind == LEAKS and group[c + PERIOD] or 1
+      local debt, held, weight = scope[place], scope[place + 2], kind <= LEAKS and group[c + PERIOD] or 1
       local weighed = debt + held * weight
       levels[n + 1], levels[n + 2] = ceil(debt / weight), held
       levels[n + 3] = (kind == HELD or weighed == 0) and 0 or shed_ms(scope, group, c, weighed)
@@ -118,7 +119,7 @@ local function commit(asked, opened, prior)
     for c = FIRST, group.last, CHARGE do
       n = n + 1
       local place = group[c]
-      local units, was, claim = asked.estimate[group[c + UNIT] + 1], 0, claims and claims[place]
+      local units, was, claim = group[c + KIND] == USE and 0 or asked.estimate[group[c + UNIT] + 1], 0, claims and claims[place]
       posted[n] = 0
       if claim then
         was, posted[n] = claim.taken, claim.posted

@@ -37,8 +37,12 @@ class Unit(IntEnum):
 
 
 class Kind(IntEnum):
-    """How a bucket gives back: by leaking, at the end of a period of the calendar, or only when its holder ends."""
+    """How a bucket gives back: by leaking, at the end of a period of the calendar, or only when its holder ends.
 
+    USE is a RATE that nothing is taken from: service over the limit counts for how far the limit grows, and that is all.
+    """
+
+    USE = -1
     RATE = 0
     CALENDAR = 1
     HELD = 2

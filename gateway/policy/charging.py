@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.policy.admission import Charge, Reach, Upstream
 from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
-from gateway.policy.limits import budget_charge, charges
+from gateway.policy.limits import budget_charge, charges, uses
 from gateway.policy.tiers import SPENDS_NO_RATES
 
 MOST_SLOTS = 2**31 - 1
@@ -46,6 +46,8 @@ def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_pa
         rates, held = _split(limits)
         if target.tier not in SPENDS_NO_RATES:
             found += charges(scope, rates, reach=reach, tenant=True, ends_walk=not walks_past_rates)
+        elif target.tier is Tier.OVER_LIMIT:
+            found += uses(charges(scope, rates, reach=reach, tenant=True))
         found += charges(scope, held, reach=reach, tenant=True, ends_walk=True)
     found += _guards(tenant.key, target.tier)
     found += charges(f"m:{target.model.name}", target.model.limits, reach=Reach.MODEL, tenant=False, ends_walk=False)

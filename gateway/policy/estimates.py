@@ -6,7 +6,7 @@ The hold must be high enough that running streams cannot overrun a limit togethe
 
 from math import ceil
 
-from gateway.policy.admission import Charge, Estimate, Unit
+from gateway.policy.admission import Charge, Estimate, Kind, Unit
 from gateway.policy.answers import Learned
 from gateway.policy.catalogue import Model
 from gateway.policy.pricing import Tariff
@@ -66,4 +66,5 @@ def most_nano_usd(request: InferenceRequest, model: Model, tariff: Tariff) -> in
 
 def smallest_bucket_tokens(charges: tuple[Charge, ...]) -> int | None:
     """Return the smallest capacity among the buckets that output is charged to, None without any."""
-    return min((charge.capacity for charge in charges if charge.unit in (Unit.OUTPUT, Unit.TOTAL)), default=None)
+    counted = (charge for charge in charges if charge.unit in (Unit.OUTPUT, Unit.TOTAL) and charge.kind is not Kind.USE)
+    return min((charge.capacity for charge in counted), default=None)

@@ -15,7 +15,7 @@ from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import can_serve, may_use
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire
+from gateway.policy.admission import Acquire, Kind
 from gateway.policy.answers import Refused
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.explanation import (
@@ -228,7 +228,7 @@ def _target(case: Case, candidate: Candidate, dropped_by: DroppedBy, share: floa
         hold=wording.hold(case.request, target.model, row),
         price=price,
         cost=cost,
-        charges=tuple(wording.charged(charge, row, terms) for charge in row.charges),
+        charges=tuple(wording.charged(charge, row, terms) for charge in row.charges if charge.kind is not Kind.USE),
         dropped_params=adjusted.dropped + dropped_by(adjusted.request, deployment, target.tier),
         adjusted_params=adjusted.lowered,
         rule=wording.spending(target.tier),

@@ -8,7 +8,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Estimate, Row, Seed, Unit
+from gateway.policy.admission import Charge, Estimate, Kind, Row, Seed, Unit
 from gateway.policy.answers import Cause, Level
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
 from gateway.policy.limits import Bucket
@@ -30,7 +30,7 @@ class Holds:
         found = []
         for written in row.charges:
             claim = lease.claim(written)
-            cost = row.estimate.of(written.unit) - claim.held - claim.posted
+            cost = 0 if written.kind is Kind.USE else row.estimate.of(written.unit) - claim.held - claim.posted
             bucket = self._look(written, now_ms)
             charge = bucket.in_force(written)
             capacity = room(charge)
@@ -48,7 +48,7 @@ class Holds:
         """Hold for each charge what was not posted yet, and let go of what is not among them."""
         for charge in charges:
             claim = lease.claim(charge)
-            hold = max(0, estimate.of(charge.unit) - claim.posted)
+            hold = 0 if charge.kind is Kind.USE else max(0, estimate.of(charge.unit) - claim.posted)
             self.buckets.setdefault(place_of(charge), Bucket())
             self._touch(charge, now_ms).held += hold - claim.held
             claim.charge, claim.held = charge, hold
@@ -84,7 +84,7 @@ class Holds:
         """Post the request itself."""
         for claim in lease.claims.values():
             if claim.charge.unit is Unit.REQUEST:
-                self._post(claim, claim.held + claim.posted, now_ms)
+                self._post(claim, 1 if claim.charge.kind is Kind.USE else claim.held + claim.posted, now_ms)
 
     def post_used(self, lease: Lease, used: Estimate, now_ms: int) -> None:
         """Post tokens as reported, and the request itself, which is one however often it is reported."""

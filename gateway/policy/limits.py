@@ -7,10 +7,11 @@ hold, or comes after its lease expired). CALENDAR empties at the end of each per
 alone. A RATE that is dynamic grows with use, see `gateway.policy.growth`. Times are Unix milliseconds. Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.answers import Growth
@@ -18,7 +19,7 @@ from gateway.policy.catalogue import Budget, Dynamic, Limits
 from gateway.policy.growth import BASE_MILLI, at_scale, next_scale, window_quota
 from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
 
-__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "payer_of", "weight"]
+__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "payer_of", "uses", "weight"]
 
 MINUTE_MS = 60_000
 
@@ -59,6 +60,11 @@ def charges(scope: str, limits: Limits, *, reach: Reach, tenant: bool, ends_walk
         shape = (capacity, rate, period_ms, limit)
         found.append(Charge(scope, dimension, kind, unit, reach, *shape, tenant, ends_walk, dynamic))
     return tuple(found)
+
+
+def uses(charges: Sequence[Charge]) -> Iterator[Charge]:
+    """Yield, for each rate that grows with use, what counts for its growth alone."""
+    return (replace(charge, kind=Kind.USE, ends_walk=False) for charge in charges if charge.dynamic is not None)
 
 
 def budget_charge(owner: str, budget: Budget) -> Charge:
@@ -109,7 +115,7 @@ class Bucket(msgspec.Struct):
             return
         if charge.dynamic is not None:
             self._pass_windows(charge, charge.dynamic, now_ms)
-        if charge.kind is Kind.RATE:
+        if charge.kind <= Kind.RATE:
             self._leak(charge, now_ms)
         elif charge.kind is Kind.CALENDAR and now_ms >= self._period_end_ms(charge):
             self.debt = 0
@@ -117,7 +123,8 @@ class Bucket(msgspec.Struct):
 
     def post(self, charge: Charge, units: int) -> None:
         """Add what was used."""
-        self.debt = min(EXACT - 1, self.debt + units * weight(charge))
+        if charge.kind is not Kind.USE:
+            self.debt = min(EXACT - 1, self.debt + units * weight(charge))
         if charge.dynamic is not None:
             self.posted = min(EXACT - 1, self.posted + units)
 
@@ -176,4 +183,4 @@ class Bucket(msgspec.Struct):
 
 def weight(charge: Charge) -> int:
     """Return what one unit weighs in a bucket's debt."""
-    return charge.period_ms if charge.kind is Kind.RATE else 1
+    return charge.period_ms if charge.kind <= Kind.RATE else 1

@@ -150,9 +150,9 @@ def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     grows = False
     for level in levels:
         charge = level.charge
+        grows = grows or level.growth is not None
         if not charge.tenant or charge.kind is not RATE:
             continue
-        grows = grows or level.growth is not None
         left = charge.capacity - level.level - level.held
         if charge.unit is REQUEST:
             if requests is None or left < requests[1]:

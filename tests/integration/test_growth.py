@@ -43,6 +43,18 @@ async def test_a_refusal_tells_how_far_the_limit_has_grown(valkey: Valkey, tmp_p
         assert PREFIX + "scale-tokens" not in told
 
 
+async def test_service_over_the_limit_takes_nothing_and_counts_for_growth(valkey: Valkey, tmp_path: Path) -> None:
+    plan = {"limits": {"rpm": 5, "burst_ratio": 0.2, "dynamic": {"window": "60s"}}, "over_limit": {"rpm": 100, "concurrency": 9}}
+    async with HttpServer(answer) as server, running(one_model(server, plan=plan), valkey, tmp_path) as run:
+        told = []
+        for _ in range(4):
+            given = await run.chat(service_tier="auto")
+            told.append((given.headers["x-gateway-service-tier"], given.headers[PREFIX + "period-usage-requests"]))
+            await run.settled()
+        assert told == [("default", "0%"), ("over-limit", "20%"), ("over-limit", "40%"), ("over-limit", "60%")]
+        assert int((await run.chat(service_tier="default")).headers["retry-after"]) <= 12, "as if nothing had been served since"
+
+
 async def test_limits_that_do_not_grow_say_nothing_of_it(valkey: Valkey, tmp_path: Path) -> None:
     async with HttpServer(answer) as server, running(one_model(server, plan={"limits": {"rpm": 2}}), valkey, tmp_path) as run:
         for _ in range(3):

@@ -57,6 +57,7 @@ KEYS = (
             concurrency=9,
             dynamic=Dynamic(window_ms=5_000, ceiling_milli=1_500),
         ),
+        over_limit=Guards(rpm=9, concurrency=3),
     ),
     Key(
         id="capped",
