@@ -13,10 +13,12 @@
 -- A row is a list of groups, one for each scope. A group is a string of doubles: the reach of its holds, 1 where it is the caller's own,
 -- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope; then, where its rates grow with
 -- use (growth.lua), how long a window is (ms), and the highest scale (thousandths). Of kind USE, a charge takes nothing and counts for
--- that growth alone. The charges of a row are numbered through its groups. A lease is msgpack: {ttl in ms, figures reported (packed), keys of the row's scopes, its groups, units held and
--- units posted by the row's charges, what earlier rows posted: key, place, units, ..., the pool of its deployment or '', the place of
--- the row that its turn brought or -1, 1 where the ledger knows of it, the seat of the attempt under way or '' (rows.lua)}, then the
--- grant, the ledger's opening, and '' or what it is as a waiter: {pool, precedence, org, worker, rows}, see queue.lua.
+-- that growth alone. The charges of a row are numbered through its groups.
+--
+-- A lease is msgpack: {ttl in ms, figures reported (packed), keys of the row's scopes, its groups, units held and units posted by the
+-- row's charges, what earlier rows posted: key, place, units, ..., the pool of its deployment or '', the place of the row that its turn
+-- brought or -1, 1 where the ledger knows of it, the seat of the attempt under way or '' (rows.lua)}, then the grant, the ledger's
+-- opening, and '' or what it is as a waiter: {pool, precedence, org, worker, rows}, see queue.lua.
 
 local REACH, OWN, FIRST, CHARGE = 1, 2, 3, 7
 local PLACE, KIND, UNIT, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6
@@ -104,7 +106,8 @@ local function groups_of(texts, at, n)
   return row
 end
 
--- The scopes of a row, with its buckets as they are now; groups of rates that grow become those in force. A clock that went back gives nothing back, and takes nothing twice.
+-- The scopes of a row, with its buckets as they are now; groups of rates that grow become those in force. A clock that went back gives
+-- nothing back, and takes nothing twice.
 local function open_row(row, keys)
   local unknown
   for g = 1, #row do
