@@ -56,9 +56,10 @@ from gateway.upstream import connect
 from gateway.upstream.origin import tls_context
 from gateway.upstream.transport import Transport
 from gateway.watch import Cut, Sweep
-from gateway.web.api import ROUTES, Catalogues, build_api
+from gateway.web.api import build_api, routes
 from gateway.web.control import build_control
 from gateway.web.inference import Caps, Clocks, Floor
+from gateway.web.models import Catalogues
 
 SPARE_CONNECTIONS = 8
 """Beyond a deployment's ceiling: a slot in the store is free a moment before its connection is."""
@@ -272,7 +273,7 @@ def spool_size(spool: Spool) -> Reading:
 def labels_of(catalogue: Catalogue) -> Labels:
     """Return the label values that this catalogue can lead to."""
     served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
-    return Labels.of(ROUTES, served)
+    return Labels.of((route.path for route in routes(catalogue.prefixes)), served)
 
 
 def caps_of(config: Config) -> Caps:

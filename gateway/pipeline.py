@@ -22,6 +22,7 @@ from gateway.policy.record import Opened, Outcome, Record
 from gateway.tasks import Owned
 from gateway.walk import Walk
 from gateway.watch import Cut, Watch
+from gateway.wire.contracts import Contract
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 
 REDIS_WAIT_MS = 1_000
@@ -40,6 +41,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the web room hands it over: its head, the way to its body, and what may cut it short."""
 
     endpoint: Endpoint
+    contract: Contract
     headers: Headers
     fields: Mapping[bytes, bytes]
     """The same by name, the last of doubles."""
@@ -112,11 +114,11 @@ class Corridor:
         key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
         note_key(record, key)
         record.explains = key.explain and visit.fields.get(EXPLAIN, b"").lower() == b"true"
-        request = parse(visit.endpoint, await visit.body())
+        request = parse(visit.endpoint, await visit.body(), visit.contract)
         note_request(record, request)
         due = deadline(visit.fields, record.started_s, stream=request.stream)
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
-        wanted = tiers.wish(request.service_tier, key, visit.endpoint)
+        wanted = tiers.wish(request.service_tier, key, visit.endpoint, visit.contract)
         self._floods.count(key, wanted, record.started_unix_ms)
         job = Job(
             snapshot=snapshot,

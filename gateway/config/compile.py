@@ -14,6 +14,7 @@ from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limi
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
+from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
 
@@ -44,6 +45,7 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
             retry_budget=config.fallback.retry_budget,
         ),
         breaker=_breaker(config.breaker),
+        prefixes={**PREFIXES, **{prefix: NAMED[name] for prefix, name in config.dialects.items()}},
         hide_providers=config.api.hide_providers,
     )
 

@@ -70,7 +70,6 @@ NOT_YET = (
     Feature("alerts of a budget", tuple(f"{budget}.alert" for budget in BUDGETS), _only(0.8)),
     Feature("limits of a project", ("orgs.*.projects.*.limits",)),
     Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
-    Feature("dialects by route prefix", ("dialects",), _off),
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("the end of the ledger's rows", ("ledger.retention",)),
     Feature("the size of the ledger's batches", ("ledger.batch",), _only(500)),

@@ -34,6 +34,7 @@ _SIZE = r"(\d+)(B|KiB|MiB|GiB)"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"
 _FACTOR = r"\d{1,6}(\.\d+)?"
 _PRICE = r"\d{1,6}(\.\d{1,3}0*)?"
+_PREFIX = r"(/[A-Za-z0-9._~-]+)+"
 _MODEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@+:/-]{0,127}"
 
 
@@ -154,3 +155,9 @@ ModelName = Annotated[
     ),
 ]
 """A public model name or alias. It is a header's value (`x-gateway-attempts`), so no blank, comma or semicolon."""
+
+Prefix = Annotated[
+    str,
+    _notation(Scalar(expects="a path such as /team/v1, without a slash at its end", pattern=_PREFIX, read=_reader(_PREFIX))),
+]
+"""What the paths of a contract begin with."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gateway.policy.catalogue import Model
 from gateway.policy.estimates import longest_output_tokens
+from gateway.wire.fields import MOST_OUTPUT_TOKENS
 from gateway.wire.request import Endpoint, InferenceRequest
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
@@ -31,12 +32,14 @@ class Adjusted(msgspec.Struct, frozen=True):
 def adjust(request: InferenceRequest, model: Model, org: str, *, is_bounded: bool = False) -> Adjusted:
     """Return the request as `model` takes it, for a caller of this org.
 
-    One that `is_bounded` leaves with `max_tokens`, whether or not the client set any: what it may cost was counted by them.
+    One that `is_bounded` leaves with `max_tokens`, whether or not the client set any: what it may cost was counted by them. So
+    does one whose contract says how long an answer without a bound may be.
     """
     fields, can, most_tokens = request.fields, model.capabilities, model.max_output_tokens
     max_tokens = request.max_tokens
-    if max_tokens is None and is_bounded:
-        bound = longest_output_tokens(request, model)
+    usual = request.contract.absent_max_tokens
+    if max_tokens is None and (is_bounded or usual is not None):
+        bound = min(longest_output_tokens(request, model), usual or MOST_OUTPUT_TOKENS)
         adjusted = adjust(replace(request, max_tokens=bound), model, org)
         return replace(adjusted, lowered=(f"max_tokens={bound}", *adjusted.lowered))
     if ADJUSTABLE.isdisjoint(fields) and (max_tokens is None or most_tokens is None or max_tokens <= most_tokens):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sized
 
-from gateway.errors import InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter
 from gateway.faults import FieldError
 from gateway.policy.catalogue import Capabilities, Key, Model
 from gateway.wire.request import Endpoint, InferenceRequest
@@ -40,9 +40,16 @@ NEEDS: Mapping[str, Needs] = {
 
 
 def check_model(model: Model, request: InferenceRequest) -> None:
-    """Refuse what this model cannot honour. Raises `UnsupportedParameter` and `InvalidValue`, naming the field and the model."""
+    """Refuse what this model cannot honour, by field and model.
+
+    Raises `UnsupportedParameter`, `InvalidValue` and `ContextLengthExceeded`.
+    """
     if model.max_n is not None and request.n > model.max_n:
         raise InvalidValue(f"The model '{model.name}' allows n up to {model.max_n}", param="n")
+    most_tokens = model.max_output_tokens
+    if request.contract.refuses_longer and most_tokens is not None and (request.max_tokens or 0) > most_tokens:
+        text = f"The model '{model.name}' gives up to {most_tokens} tokens"
+        raise ContextLengthExceeded(text, param="max_tokens")
     missing = _missing(model.capabilities, request)
     if missing is not None:
         raise UnsupportedParameter(f"The model '{model.name}' does not support '{missing}'", param=missing)

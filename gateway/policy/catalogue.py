@@ -9,6 +9,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
 
@@ -217,7 +218,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     tiers: frozenset[Tier] = frozenset({Tier.DEFAULT})
     default_tier: str | None = None
-    auto: str = "overflow"
+    auto: str | None = None
+    """What `auto` means for it, None where that is the contract's to say."""
     flex: Guards | None = None
     over_limit: Guards | None = None
     allow_no_limit: bool = False
@@ -294,4 +296,6 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
     tiers: Mapping[Tier, TierTerms]
     fallback: Fallback
     breaker: Breaker = USUAL_BREAKER
+    prefixes: Mapping[str, Contract] = msgspec.field(default_factory=lambda: PREFIXES)
+    """The contract of each route prefix."""
     hide_providers: bool = False

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gateway.errors import InvalidValue, UnsupportedParameter
+from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter
 from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.access import can_serve, find_model, may_use
 from gateway.policy.admission import Row
@@ -87,8 +87,8 @@ class Planner:
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
         """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
 
-        Raises `ModelNotFound`, `InvalidValue`, `Unprocessable` and `UnsupportedParameter`: every model that the client names is
-        judged before any is tried. One that only the configuration names is left out where it cannot serve the request.
+        Raises `ModelNotFound`, `InvalidValue`, `Unprocessable`, `UnsupportedParameter` and `ContextLengthExceeded`: every model
+        that the client names is judged before any is tried. One that only the configuration names is left out instead.
         """
         check_key_bounds(key, request)
         candidates: list[Candidate] = []
@@ -97,7 +97,7 @@ class Planner:
             try:
                 check_model(model, request)
                 tiers = self._ways_to(key, model, request.endpoint, wanted)
-            except (InvalidValue, UnsupportedParameter):
+            except (InvalidValue, UnsupportedParameter, ContextLengthExceeded):
                 if stage == 0 or request.models is not None:
                     raise
                 continue

@@ -11,6 +11,7 @@ import msgspec
 from gateway.errors import InvalidValue, Unprocessable
 from gateway.faults import FieldError
 from gateway.policy.catalogue import Key, Model, Tier, TierTerms
+from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.request import Endpoint
 
 WORDS: Mapping[str, Tier] = {
@@ -52,12 +53,13 @@ class Echo(msgspec.Struct, frozen=True, gc=False):
     multiplier: float
 
 
-def wish(word: str | None, key: Key, endpoint: Endpoint) -> Wish:
+def wish(word: str | None, key: Key, endpoint: Endpoint, contract: Contract = OPENAI) -> Wish:
     """Return what `word` means for this key. Raises `InvalidValue` (400) and `Unprocessable` (422), param `service_tier`."""
     if word is None:
-        return _unnamed(absent(key, endpoint), key)
+        word = absent(key, endpoint, contract)
+        return _auto(key, contract) if word == "auto" else _allowed(WORDS[word], key)
     if word == "auto":
-        return _unnamed(word, key)
+        return _auto(key, contract)
     if word == Tier.OVER_LIMIT:
         raise InvalidValue(
             "service_tier 'over-limit' names a tier of answers; ask for 'auto' to be served over the limit", param="service_tier"
@@ -71,21 +73,21 @@ def wish(word: str | None, key: Key, endpoint: Endpoint) -> Wish:
     return Wish(tier, named=True)
 
 
-def absent(key: Key, endpoint: Endpoint) -> str:
+def absent(key: Key, endpoint: Endpoint, contract: Contract = OPENAI) -> str:
     """Return the word that stands in for an absent one."""
-    return key.default_tier or ("auto" if endpoint is Endpoint.CHAT else "default")
+    return key.default_tier or contract.absent_tier[endpoint]
 
 
-def _unnamed(word: str, key: Key) -> Wish:
-    overflow = key.over_limit is not None
-    if word != "auto":
-        tier = WORDS[word]
-    elif key.auto == "priority":
-        tier = Tier.PRIORITY
-    elif key.auto == "project" and key.project is not None and key.project in key.project_tiers:
-        tier = key.project_tiers[key.project]
-    else:
-        return Wish(Tier.DEFAULT, overflow=overflow)
+def _auto(key: Key, contract: Contract) -> Wish:
+    policy = key.auto or contract.auto
+    if policy == "priority":
+        return _allowed(Tier.PRIORITY, key)
+    if policy == "project" and key.project is not None and key.project in key.project_tiers:
+        return _allowed(key.project_tiers[key.project], key)
+    return Wish(Tier.DEFAULT, overflow=key.over_limit is not None)
+
+
+def _allowed(tier: Tier, key: Key) -> Wish:
     return Wish(tier if _entitled(tier, key) else Tier.DEFAULT)
 
 

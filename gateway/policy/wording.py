@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from msgspec.structs import replace
+
 from gateway.policy.admission import Charge, Dimension, Kind, Precedence, Row, Unit
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
@@ -52,8 +54,8 @@ UNITS: Mapping[Unit, str] = {
 def tier(request: InferenceRequest, key: Key, wanted: Wish) -> TierChoice:
     """Return what the request's word for the tier led to."""
     word = request.service_tier
-    meaning = absent(key, request.endpoint) if word is None else word
-    sought, rule = _sought(meaning, key, wanted)
+    meaning = absent(key, request.endpoint, request.contract) if word is None else word
+    sought, rule = _sought(meaning, replace(key, auto=key.auto or request.contract.auto), wanted)
     rules = ["asked for"]
     if word is None:
         rules = ["the key's default_tier" if key.default_tier else f"what an absent service_tier means on {request.endpoint}"]

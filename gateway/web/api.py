@@ -4,48 +4,27 @@ Whatever the framework has to say (unknown paths, wrong methods) is said in the 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain
 from typing import Any
 
-import msgspec
 from litestar import Litestar, Request, Response, asgi, get
 from litestar.handlers import ASGIRouteHandler
-from litestar.params import FromPath
 from litestar.types import Receive, Scope, Send
 
 from gateway.errors import Internal
-from gateway.policy.access import find_model, may_use
-from gateway.policy.catalogue import Catalogue, Key
 from gateway.web.envelope import render, translated
-from gateway.web.inference import Floor, Inference
+from gateway.web.inference import Floor, Inference, Route
+from gateway.web.models import Catalogues, model_routes
+from gateway.wire.contracts import Contract
 from gateway.wire.request import Endpoint
 
-ROUTES = {"/v1/chat/completions": Endpoint.CHAT, "/v1/completions": Endpoint.COMPLETIONS}
-
-MODEL_CREATED_S = 1_735_689_600
-"""What every model says it was created: a constant, since clients cache by it and a config file knows no better (2025-01-01)."""
+PATHS = {"/chat/completions": Endpoint.CHAT, "/completions": Endpoint.COMPLETIONS}
+"""Below a prefix."""
 
 
-class ModelCard(msgspec.Struct, frozen=True):
-    """One model as OpenAI's list shows it."""
-
-    id: str
-    object: str = "model"
-    created: int = MODEL_CREATED_S
-    owned_by: str = "tiergate"
-
-
-class ModelList(msgspec.Struct, frozen=True):
-    """OpenAI's list of models."""
-
-    data: list[ModelCard]
-    object: str = "list"
-
-
-class Catalogues(msgspec.Struct, frozen=True):
-    """Who asks for models, and what there is: the current catalogue, and the caller's key. Raises `GatewayError`."""
-
-    current: Callable[[], Catalogue]
-    authenticate: Callable[[Catalogue, list[tuple[bytes, bytes]], str | None], Key]
+def routes(prefixes: Mapping[str, Contract]) -> tuple[Route, ...]:
+    """Return every path of inference."""
+    return tuple(Route(prefix + path, endpoint, each) for prefix, each in prefixes.items() for path, endpoint in PATHS.items())
 
 
 class Api:
@@ -62,26 +41,9 @@ class Api:
 
 def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None]) -> Api:
     """Return the application of the API listener."""
-    endpoints = {path: Inference(endpoint, path, floor, on_fault) for path, endpoint in ROUTES.items()}
-
-    def caller(request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
-        catalogue = catalogues.current()
-        address = request.client.host if request.client else None
-        return catalogue, catalogues.authenticate(catalogue, list(request.scope["headers"]), address)
-
-    @get("/v1/models", sync_to_thread=False)
-    def list_models(request: Request[Any, Any, Any]) -> ModelList:
-        """List what the caller's key may use, aliases too."""
-        catalogue, key = caller(request)
-        return ModelList([ModelCard(name) for name, model in catalogue.names.items() if may_use(key, model)])
-
-    @get("/v1/models/{name:path}", sync_to_thread=False)
-    def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
-        """Show one model; its id may hold slashes, raw or escaped."""
-        catalogue, key = caller(request)
-        asked = name.removeprefix("/")
-        find_model(asked, key, catalogue.names)
-        return ModelCard(asked)
+    prefixes = catalogues.current().prefixes
+    endpoints = {route.path: Inference(route, floor, on_fault) for route in routes(prefixes)}
+    lists = (model_routes(prefix, contract, catalogues) for prefix, contract in prefixes.items())
 
     @get("/health", sync_to_thread=False)
     def health() -> dict[str, str]:
@@ -102,8 +64,7 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
     others = Litestar(
         route_handlers=[
             *(mount(path, endpoint) for path, endpoint in endpoints.items()),
-            list_models,
-            show_model,
+            *chain.from_iterable(lists),
             health,
         ],
         after_request=identify,

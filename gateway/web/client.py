@@ -171,13 +171,13 @@ class Client:
         await self._answer.finish(piece)
         self._finished = True
 
-    async def refuse(self, error: GatewayError, trail: Headers) -> None:
+    async def refuse(self, error: GatewayError, trail: Headers, *, with_detail: bool = False) -> None:
         """Answer with an error, or end a body that has begun with one."""
         self._hush()
         if self.started:
             await self.finish(envelope.event(error))
             return
-        body = envelope.envelope(error)
+        body = envelope.envelope(error, with_detail=with_detail)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),

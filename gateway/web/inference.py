@@ -25,6 +25,7 @@ from gateway.relay import STREAM_HEADERS, Relay
 from gateway.tasks import Owned
 from gateway.watch import Sweep
 from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Io, Message, Receive, Send, check_size
+from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.request import Endpoint
 
 Fields = Mapping[bytes, bytes]
@@ -71,11 +72,18 @@ class Floor:
             raise Overloaded("The gateway has too many requests in flight", retry_after_ms=OVERLOAD_WAIT_MS)
 
 
+class Route(msgspec.Struct, frozen=True):
+    """One path: which endpoint it is, by which contract."""
+
+    path: str
+    endpoint: Endpoint
+    contract: Contract = OPENAI
+
+
 class Inference:
     """One endpoint at one path. An instance is an ASGI application."""
 
-    def __init__(self, endpoint: Endpoint, route: str, floor: Floor, on_fault: Callable[[str], None]) -> None:
-        self._endpoint = endpoint
+    def __init__(self, route: Route, floor: Floor, on_fault: Callable[[str], None]) -> None:
         self._route = route
         self._floor = floor
         self._on_fault = on_fault
@@ -90,13 +98,14 @@ class Inference:
         client = Client(Io(scope, receive, send), watch, floor.buffered)
         record = Record(
             request_id=request_id,
-            route=self._route,
+            route=self._route.path,
             started_s=floor.clocks.now_s(),
             started_unix_ms=floor.clocks.unix_ms(),
             client_request_id=client_request_id(fields),
         )
         visit = Visit(
-            endpoint=self._endpoint,
+            endpoint=self._route.endpoint,
+            contract=self._route.contract,
             headers=headers,
             fields=fields,
             query=scope["query_string"],
@@ -125,10 +134,14 @@ class Inference:
             exchange = await corridor.handle(visit)
             await Relay(exchange, client, self._floor.clocks.now_s).run(hide_providers=hide)
         except GatewayError as error:
-            await client.refuse(error, trail(record, hide_providers=hide))
+            await self._refuse(error, visit, client)
         except Exception:  # noqa: BLE001  the last line of defence: a fault of ours is told as one, and logged
             self._on_fault(record.request_id)
-            await client.refuse(Internal("The gateway failed to handle this request"), trail(record, hide_providers=hide))
+            await self._refuse(Internal("The gateway failed to handle this request"), visit, client)
+
+    async def _refuse(self, error: GatewayError, visit: Visit, client: Client) -> None:
+        hide = self._floor.corridor.snapshot.catalogue.hide_providers
+        await client.refuse(error, trail(visit.record, hide_providers=hide), with_detail=visit.contract.detail)
 
 
 async def read_body(client: Client, fields: Fields, floor: Floor) -> bytes:

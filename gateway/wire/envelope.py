@@ -28,12 +28,15 @@ class Detail(msgspec.Struct, frozen=True):
 encode = msgspec.json.Encoder().encode
 
 
-def envelope(error: GatewayError) -> bytes:
-    """Return the error as the body of an answer: OpenAI's envelope, and on 422 FastAPI's `detail` beside it."""
+def envelope(error: GatewayError, *, with_detail: bool = False) -> bytes:
+    """Return the error as the body of an answer: OpenAI's envelope, and on 422 FastAPI's `detail` beside it.
+
+    Elsewhere there is one only where a contract has it: the message.
+    """
     members: dict[str, object] = {"error": Body(error.message, error.error_type, error.param, error.error_code)}
     bad = detail(error)
-    if bad:
-        members["detail"] = bad
+    if bad or with_detail:
+        members["detail"] = bad or error.message
     return encode(members)
 
 

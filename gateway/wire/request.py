@@ -5,13 +5,14 @@ rest untouched: fields that nothing here names travel byte for byte. Token count
 and limits apply is decided elsewhere. Pure.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
 
 from gateway.errors import InvalidJson, InvalidValue, Unprocessable
 from gateway.faults import FieldError
+from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.fields import CHAT, COMPLETIONS, REFUSED_IN_EXTRA_BODY
 from gateway.wire.members import Members, splice, split
 from gateway.wire.prompts import Prompt, text_tokens
@@ -32,11 +33,12 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `models` is the client's list as sent (None when absent); `model` is None only when `models` is set. `max_tokens` is the
     smaller of the two names; a dialect sends this value, whatever the body says. `service_tier` is the client's word.
     `prompt_tokens` is the estimate where nothing has been learned, `text_bytes` what of the prompt it goes by, 0 for token ids.
-    `include_usage` is what the client asked of a stream, None when it did not say; an empty `stream_options` asks on completions
-    and does not on chat, as each contract has it.
+    `include_usage` is what the client asked of a stream, None when it did not say; whether an empty `stream_options` asks is the
+    contract's.
     """
 
     endpoint: Endpoint
+    contract: Contract = OPENAI
     members: Members
     model: str | None
     models: tuple[str, ...] | None
@@ -81,8 +83,8 @@ OFFERED = ("tools", "functions")
 TABLES: Mapping[Endpoint, Table] = {Endpoint.CHAT: Table(CHAT, "messages"), Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt")}
 
 
-def parse(endpoint: Endpoint, body: bytes) -> InferenceRequest:
-    """Read a request body.
+def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI) -> InferenceRequest:
+    """Read a request body as a contract has it.
 
     Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once) and `InvalidValue`
     (fields that contradict each other).
@@ -90,12 +92,12 @@ def parse(endpoint: Endpoint, body: bytes) -> InferenceRequest:
     table = TABLES[endpoint]
     try:
         members = _merge_extra_body(split(body))
-        found = _read(members, table)
+        found = _read(members, table, contract)
     except RecursionError:
         raise InvalidJson("The body is nested too deeply") from None
     if found.get("top_logprobs") is not None and not found.get("logprobs"):
         raise InvalidValue("top_logprobs needs logprobs to be true", param="top_logprobs")
-    return _request(endpoint, members, found)
+    return _request(endpoint, contract, members, found)
 
 
 def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
@@ -109,7 +111,7 @@ def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
         raise Unprocessable(tuple(FieldError(("body", "models", place), text, "value_error") for place in bad))
 
 
-def _read(members: Members, table: Table) -> dict[str, object]:
+def _read(members: Members, table: Table, contract: Contract) -> dict[str, object]:
     given = {name: value for name, value in members.values().items() if value != b"null"}
     if "models" in given:
         given.pop("model", None)
@@ -124,9 +126,19 @@ def _read(members: Members, table: Table) -> dict[str, object]:
                 found[name] = reader(value)
             except Wrong as error:
                 wrong += error.at("body", name)
+    wrong += _beyond(found, contract)
     if missing or wrong:
         raise Unprocessable((*missing, *wrong))
     return found
+
+
+def _beyond(found: Mapping[str, object], contract: Contract) -> Iterator[FieldError]:
+    """Yield what a contract bounds more tightly than the others."""
+    choices, sequences = found.get("n"), found.get("stop")
+    if isinstance(choices, int) and choices > contract.most_choices:
+        yield FieldError(("body", "n"), f"Input should be less than or equal to {contract.most_choices}", "less_than_equal")
+    if isinstance(sequences, tuple) and len(sequences) > contract.most_stops:
+        yield FieldError(("body", "stop"), f"List should have at most {contract.most_stops} items", "too_long")
 
 
 def _missing(table: Table, given: Container[str]) -> list[FieldError]:
@@ -152,7 +164,7 @@ def _merge_extra_body(members: Members) -> Members:
     return split(splice(members, {"extra_body": None, **lifted}))
 
 
-def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> InferenceRequest:
+def _request(endpoint: Endpoint, contract: Contract, members: Members, found: dict[str, object]) -> InferenceRequest:
     values = msgspec.convert(found, Obeyed)
     asked = values.messages or values.prompt
     text_bytes = asked.text_bytes + sum(len(members.value(name) or b"") for name in OFFERED if name in found)
@@ -160,6 +172,7 @@ def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> 
     options = values.stream_options
     return InferenceRequest(
         endpoint=endpoint,
+        contract=contract,
         members=members,
         model=values.model,
         models=values.models,
@@ -172,7 +185,7 @@ def _request(endpoint: Endpoint, members: Members, found: dict[str, object]) -> 
         prompt_tokens=asked.tokens + text_tokens(text_bytes) - text_tokens(asked.text_bytes),
         text_bytes=text_bytes,
         files=asked.files,
-        include_usage=None if options is None else options.get("include_usage", endpoint is Endpoint.COMPLETIONS),
+        include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage[endpoint]),
         token_prompt=asked.of_tokens,
         fields=found,
     )

@@ -9,6 +9,7 @@ from gateway.policy.record import Record
 from gateway.providers.protocol import Call
 from gateway.upstream.transport import Outgoing
 from gateway.watch import Sweep
+from gateway.wire.contracts import OPENAI
 from gateway.wire.members import split
 from gateway.wire.request import Endpoint
 from tests.catalogues import catalogue, deployment, model, provider, request
@@ -25,6 +26,7 @@ def visit() -> Visit:
 
     return Visit(
         endpoint=Endpoint.CHAT,
+        contract=OPENAI,
         headers=[*HEADERS],
         fields=dict(HEADERS),
         query=b"marked-word",

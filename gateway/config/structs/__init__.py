@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from gateway.config.scalars import ModelName, Name
+from gateway.config.scalars import ModelName, Name, Prefix
 from gateway.config.structs.base import Section
 from gateway.config.structs.serving import (
     Api,
@@ -32,7 +32,7 @@ class Config(Section, frozen=True, kw_only=True):
     """The whole file.
 
     `workers` are processes. `state_dir` holds the embedded Valkey's files, the pepper and the spool, relative to the working
-    directory. `keys_pepper` goes into every key's digest: losing it loses all keys. `dialects` maps route prefixes.
+    directory. `keys_pepper` goes into every key's digest: losing it loses all keys. `dialects` are more route prefixes.
     """
 
     api: Api = Api()
@@ -50,7 +50,7 @@ class Config(Section, frozen=True, kw_only=True):
     keys_pepper: Secret | None = None
     fallback: FallbackRules = FallbackRules()
     leases: Leases = Leases()
-    dialects: dict[str, Literal["deepinfra", "nebius"]] = {}
+    dialects: dict[Prefix, Literal["deepinfra", "nebius"]] = {}
     limits: Bounds = Bounds()
     shutdown: Shutdown = Shutdown()
     telemetry: Telemetry = Telemetry()

@@ -80,9 +80,10 @@ class Budget(Section, frozen=True, kw_only=True):
 class Plan(Section, frozen=True, kw_only=True):
     """The rights and limits of every key that has this plan.
 
-    `tiers` may be asked for by name; `auto` always may. `default_tier` is an absent `service_tier`'s meaning; unset, it is auto
-    on chat and default on completions. `over_limit` false: `auto` never serves over the limit. `models` and `providers` are
-    glob patterns. `max_prompts` bounds a completion's list of prompts. `explain` lets clients ask what became of a request.
+    `tiers` may be asked for by name; `auto` always may. `default_tier` is an absent `service_tier`'s meaning; unset, it is
+    auto on chat and default on completions. `auto` unset is overflow, unless a route prefix says priority. `over_limit`
+    false: `auto` never serves over the limit. `models` and `providers` are glob patterns. `max_prompts` bounds a
+    completion's list of prompts. `explain` lets clients ask what became of a request.
     """
 
     limits: KeyLimits = KeyLimits()
@@ -91,7 +92,7 @@ class Plan(Section, frozen=True, kw_only=True):
     flex: FlexGuards | None = None
     models: tuple[Glob, ...] = ("*",)
     providers: tuple[Glob, ...] = ("*",)
-    auto: AutoPolicy = "overflow"
+    auto: AutoPolicy | None = None
     over_limit: bool | Guards = False
     on_unsupported_tier: OnUnsupportedTier = "downgrade"
     max_prompts: Count = 32

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from gateway.watch import Cut
-from gateway.web.inference import Inference
+from gateway.web.inference import Inference, Route
 from gateway.wire.request import Endpoint
 from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import BUSY, DONE, JSON, SSE, completion, event
@@ -72,7 +72,7 @@ async def serve_cut(run: Running, fields: dict[str, Any], at: int, moment: Momen
     caller = Caller(msgspec.json.encode({**ASKED, **fields}))
     headers = [(b"authorization", f"Bearer {SECRET}".encode()), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": PATH, "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1)}
-    inference = Inference(Endpoint.CHAT, PATH, run.gateway._floor, faults.append)
+    inference = Inference(Route(PATH, Endpoint.CHAT), run.gateway._floor, faults.append)
 
     def cut() -> None:
         if reason is None:

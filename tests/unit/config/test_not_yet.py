@@ -28,7 +28,6 @@ ASKED_FOR = {
     "orgs.*.projects.*.limits": "orgs: {o: {projects: {p: {limits: {rpm: 5}}}}}",
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
-    "dialects": "dialects: {/nebius/v1: nebius}",
     "ledger.durability": "ledger: {durability: strict}",
     "ledger.retention": "ledger: {retention: 30d}",
     "ledger.batch": "ledger: {batch: 100}",
@@ -102,7 +101,6 @@ redis: {url: embedded, cells: 1, on_failure: {rates: local, budgets: closed, que
 database: {url: "sqlite:///x.db", pool: 10}
 tiers: {default: {price: 1, queue: 0s}}
 plans: {p: {user_hash: false, budget: {usd: 5, tokens: null, alert: 0.8}}}
-dialects: {}
 ledger: {durability: standard, batch: 500}
 telemetry: {otlp_endpoint: "", log_bodies: false, exemplars: false, org_labels: 0, propagate: []}
 """

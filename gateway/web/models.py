@@ -1,0 +1,135 @@
+"""The list of models, in each contract's own shape: what the caller's key may use, aliases too (decisions 32 and 49)."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from litestar import Request, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+
+from gateway.policy.access import find_model, may_use
+from gateway.policy.catalogue import Catalogue, Key, Model, Price
+from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
+
+MODEL_CREATED_S = 1_735_689_600
+"""What every model says it was created: a constant, since clients cache by it and a config file knows no better (2025-01-01)."""
+
+NANO_USD = Decimal(10) ** -9
+PER_MILLION = Decimal(10) ** -3
+"""A price in nano-USD a token, in USD a million."""
+
+
+class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+    """One model as OpenAI's list shows it."""
+
+    id: str
+    object: str = "model"
+    created: int = MODEL_CREATED_S
+    owned_by: str = "tiergate"
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """DeepInfra's prices, in USD a million tokens."""
+
+    input_tokens: float
+    output_tokens: float
+    cache_read_tokens: float | None = None
+
+
+class Metadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What DeepInfra's list adds."""
+
+    context_length: int | None
+    max_tokens: int | None
+    pricing: Rates | None
+
+
+class DeepInfraCard(ModelCard, frozen=True, kw_only=True):
+    """One model as DeepInfra's list shows it."""
+
+    root: str
+    parent: str | None = None
+    metadata: Metadata
+
+
+class Pricing(msgspec.Struct, frozen=True, kw_only=True):
+    """Nebius' prices, in USD a token, as text."""
+
+    prompt: str
+    completion: str
+
+
+class NebiusCard(ModelCard, frozen=True, kw_only=True):
+    """One model as Nebius' verbose list shows it."""
+
+    name: str
+    context_length: int | None
+    pricing: Pricing | None
+
+
+class ModelList(msgspec.Struct, frozen=True):
+    """OpenAI's list of models."""
+
+    data: list[Any]
+    object: str = "list"
+
+
+class Catalogues(msgspec.Struct, frozen=True):
+    """Who asks for models, and what there is: the current catalogue, and the caller's key. Raises `GatewayError`."""
+
+    current: Callable[[], Catalogue]
+    authenticate: Callable[[Catalogue, list[tuple[bytes, bytes]], str | None], Key]
+
+    def caller(self, request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
+        """Return what there is, and whose request it is."""
+        catalogue = self.current()
+        address = request.client.host if request.client else None
+        return catalogue, self.authenticate(catalogue, list(request.scope["headers"]), address)
+
+
+def card(name: str, model: Model, contract: Contract, *, verbose: bool) -> ModelCard:
+    """Return one entry of the list."""
+    if contract is DEEPINFRA:
+        about = Metadata(context_length=model.context_window, max_tokens=model.max_output_tokens, pricing=rates(model.price))
+        return DeepInfraCard(id=name, root=name, metadata=about)
+    if contract is NEBIUS and verbose:
+        return NebiusCard(id=name, name=name, context_length=model.context_window, pricing=pricing(model.price))
+    return ModelCard(id=name)
+
+
+def rates(price: Price | None) -> Rates | None:
+    """Return a price as DeepInfra states it."""
+    if price is None:
+        return None
+    found = [None if each is None else float(each * PER_MILLION) for each in (price.input, price.output, price.cached_input)]
+    return Rates(input_tokens=found[0] or 0.0, output_tokens=found[1] or 0.0, cache_read_tokens=found[2])
+
+
+def pricing(price: Price | None) -> Pricing | None:
+    """Return a price as Nebius states it."""
+    if price is None:
+        return None
+    return Pricing(prompt=f"{price.input * NANO_USD:f}", completion=f"{price.output * NANO_USD:f}")
+
+
+def model_routes(prefix: str, contract: Contract, catalogues: Catalogues) -> tuple[HTTPRouteHandler, ...]:
+    """Return the list and the single model below one prefix."""
+
+    @get(f"{prefix}/models", sync_to_thread=False)
+    def list_models(request: Request[Any, Any, Any]) -> ModelList:
+        """List what the caller's key may use, aliases too."""
+        catalogue, key = catalogues.caller(request)
+        verbose = request.query_params.get("verbose") == "true"
+        allowed = ((name, model) for name, model in catalogue.names.items() if may_use(key, model))
+        return ModelList([card(name, model, contract, verbose=verbose) for name, model in allowed])
+
+    @get(f"{prefix}/models/{{name:path}}", sync_to_thread=False)
+    def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
+        """Show one model; its id may hold slashes, raw or escaped."""
+        catalogue, key = catalogues.caller(request)
+        asked = name.removeprefix("/")
+        return card(asked, find_model(asked, key, catalogue.names), contract, verbose=True)
+
+    return list_models, show_model
