@@ -22,6 +22,9 @@ COST_MEMBERS: Mapping[str, bytes | None] = dict.fromkeys(
 )
 """What providers say that an answer costs the gateway: none of the client's business."""
 
+ENVELOPE = ("object", "created")
+"""What every chunk has beside that which is edited anyway."""
+
 BEGIN, END = b"data: ", b"\n\n"
 NO_HEAD = b"\n"
 """No payload begins like this."""
@@ -81,9 +84,16 @@ class ChunkEditor:
             edited["choices"] = moved(members.value("choices") or b"[]", moves)
         return BEGIN + splice(members, edited) + END
 
-    def usage_event(self, members: Members, usage: Usage) -> bytes:
-        """Return the one event that tells the usage, made of the chunk that told it last."""
+    def usage_event(self, members: Members, usage: Usage, last: bytes) -> bytes:
+        """Return the one event that tells the usage, made of the chunk that told it last.
+
+        Some providers tell it outside any chunk: then the envelope is that of the last ordinary one.
+        """
         edited = {**self._common, "id": encode(self._id), "choices": b"[]", "usage": self._usage(members, usage)}
+        missing = [name for name in ENVELOPE if name not in members.raws]
+        if missing:
+            lent = split(last).values()
+            edited |= {name: lent[name] for name in missing if name in lent}
         return BEGIN + splice(members, edited) + END
 
     def finish_event(self, payload: bytes, ends: Iterable[tuple[int, str]]) -> bytes:

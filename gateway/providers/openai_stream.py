@@ -1,7 +1,7 @@
 """An OpenAI event stream on its way through: events framed, edits spliced in, everything else as it came.
 
 Until something is said nothing goes out, so that the walk may still turn elsewhere (decision 18); from then on each event leaves
-in the read that completes it. Comments and events that say nothing are dropped. No timers, no retries. Pure.
+in the read that completes it. Comments, events that say nothing and what is no chunk are dropped. No timers, no retries. Pure.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ from gateway.wire.usage import Usage, read_usage
 
 END_MARK = b"[DONE]"
 NULL = b"null"
-"""An event that says nothing: llama.cpp begins the stream of a list of prompts with one."""
+"""llama.cpp begins the stream of a list of prompts with one: nothing strange."""
 
 TO_CHOICES = b'{"choices":'
 
@@ -92,6 +92,8 @@ class OpenAIStream:
         self._last = b""
         self._usage_source = NO_MEMBERS
         self._usage_alone = False
+        self._strange = False
+        """Something came that is no chunk."""
 
     @property
     def output_bytes(self) -> int:
@@ -154,13 +156,17 @@ class OpenAIStream:
         return True
 
     def _other_event(self, payload: bytes) -> Failed | None:
-        if payload == NULL:
+        if not payload.lstrip().startswith(b"{"):
+            # No chunk, whole or cut short: nothing of the answer is lost with it, and clients fail on it.
+            self._strange = self._strange or payload != NULL
             return None
         chunk = decode_chunk(payload)
         if chunk.is_error:
             return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)
         choices = chunk.choices or []
         members = split(payload)
+        if not members.raws:
+            return None
         usage = read_usage(chunk.usage)
         if usage is not None:
             self.usage, self._usage_source, self._usage_alone = usage, members, not choices
@@ -188,7 +194,8 @@ class OpenAIStream:
         for members, chunk, moves in self._withheld:
             if chunk.usage is not None and not chunk.choices:
                 continue
-            self._last = members.body
+            if chunk.choices:
+                self._last = members.body
             self._out.append(editor.event(members, chunk, moves))
         self._withheld.clear()
 
@@ -198,9 +205,12 @@ class OpenAIStream:
         if editor is None:
             return EMPTY
         if self._progress.open:
+            if self._strange:
+                # An end mark proves a normal end of what was understood; that may have been an error in plain words.
+                return MALFORMED
             self._out.append(editor.finish_event(self._last, self._progress.missing_ends()))
         if self.usage is not None and self._edits.show_usage:
-            self._out.append(editor.usage_event(self._usage_source, self.usage))
+            self._out.append(editor.usage_event(self._usage_source, self.usage, self._last))
         self._out.append(b"data: [DONE]\n\n")
         self.done = self.finished = True
         return None

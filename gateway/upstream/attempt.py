@@ -122,4 +122,4 @@ async def _error_body(reply: Reply, now_s: Callable[[], float]) -> bytes:
 
 
 def _is_event_stream(reply: Reply) -> bool:
-    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in reply.headers)
+    return any(name == b"content-type" and value.lower().startswith(b"text/event-stream") for name, value in reply.headers)

@@ -25,8 +25,9 @@ def test_a_whole_stream_goes_through_with_its_edits() -> None:
     assert (found.reader.usage, found.reader.finished, found.reader.output_bytes) == (Usage(input=10, output=20), True, 5)
 
 
-def test_an_event_that_says_nothing_is_dropped() -> None:
-    nothing = event(b"null")
+@pytest.mark.parametrize("payload", [b"null", b"{}", b" {} ", b"[]", b'"hi"', b"5", b"not json", b"\xff", b"[" * 5000])
+def test_an_event_that_says_nothing_is_dropped(payload: bytes) -> None:
+    nothing = event(payload)
     found = run(nothing, *WHOLE[:2], nothing, *WHOLE[2:], edits=SHOWN)
     assert (found.out, found.failed) == (run(*WHOLE, edits=SHOWN).out, None)
     assert run(nothing, DONE).failed == run(DONE).failed
@@ -140,12 +141,11 @@ class TestErrors:
             (b'{"id":"c1","choices":[],"error":{"code":502,"message":"worker limit"}}', Fault.SERVER),
             (b'{"id":"c1","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}', Fault.BAD_ANSWER),
             (b'{"object":"error","message":"boom","code":500}', Fault.SERVER),
-            (b"not json", Fault.PROTOCOL),
-            (b"5", Fault.PROTOCOL),
             (b'{"choices":5}', Fault.PROTOCOL),
             (b'{"id":1,"id":2,"choices":[{"index":0,"delta":{"content":"x"}}]}', Fault.PROTOCOL),
-            (b"\xff", Fault.PROTOCOL),
-            (b"[" * 5000, Fault.PROTOCOL),
+            (b'{"choices":[{"index":0,"delta":{"content":"\xff"}}]}', Fault.PROTOCOL),
+            (b'{"choices":[{"index":0,"delta":{"content":"x', Fault.PROTOCOL),
+            (b'{"choices":' + b"[" * 5000, Fault.PROTOCOL),
         ],
     )
     def test_before_content_nothing_is_sent_and_after_it_all_that_came_before_is(self, payload: bytes, fault: Fault) -> None:
@@ -189,6 +189,22 @@ class TestEnds:
         found = run(role(), says("a"), *end, edits=SHOWN)
         assert (found.failed, found.finishes, found.text) == (None, [(0, "stop")], {0: "a"})
         assert [bool(sent["choices"]) for sent in found.chunks][2:] == [True] + [False] * (len(end) - (end == (DONE,)) > 0)
+
+    @pytest.mark.parametrize("end", [(DONE,), (chunk([], usage=usage()),)])
+    def test_an_end_proves_nothing_where_something_was_not_understood(self, end: tuple[bytes, ...]) -> None:
+        found = run(role(), says("a"), event(b"Error: out of memory"), *end)
+        assert found.failed is not None
+        assert (found.failed.fault, found.text, b"[DONE]" in found.out) == (Fault.PROTOCOL, {0: "a"}, False)
+        assert run(role(), says("a"), event(b"Error: out of memory"), ends(), *end).failed is None
+
+    def test_what_is_added_has_the_envelope_of_the_last_chunk(self) -> None:
+        bare = event(b'{"usage":{"prompt_tokens":10,"completion_tokens":20}}')
+        found = run(role(), says("a"), event(b'{"x_vendor":1}'), bare, DONE, edits=SHOWN)
+        assert {(sent.get("object"), sent.get("created")) for sent in found.chunks if "x_vendor" not in sent} == {
+            ("chat.completion.chunk", 1)
+        }
+        assert [sent["choices"] for sent in found.chunks[-2:]] == [[{"index": 0, "delta": {}, "finish_reason": "stop"}], []]
+        assert "choices" not in found.chunks[2]
 
     def test_a_missing_finish_of_a_tool_call_says_so(self) -> None:
         call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
