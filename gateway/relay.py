@@ -36,6 +36,9 @@ UPSTREAMS_OWN = frozenset({Cut.IDLE, Cut.TOTAL})
 PIECE_BYTES = 65_536
 """How much of a complete answer is written at once: a client without room for more is waited for, and each piece is progress."""
 
+LINGER_S = 0.25
+"""How long the end of a body is waited for behind its end mark: it mostly comes in the next packet, and keeps the connection."""
+
 BROKEN_TEXT = "The model's provider broke off before the answer was complete"
 
 
@@ -108,6 +111,7 @@ class Relay:
         else:
             if error is None:
                 self._record.outcome = Outcome.OK
+                await self._end_of_body(flow)
                 return
             last = self._told(error)
         self._exchange.watch.arm(self._stall())
@@ -140,9 +144,20 @@ class Relay:
             try:
                 piece = await flow.reply.next()
             except TransportError as broken:
-                return self._broken(Failed(fault=broken.fault))
+                if not flow.reader.finished:
+                    return self._broken(Failed(fault=broken.fault))
+                piece = b""  # all was said: an answer that only its end mark is missing of is whole, however it ends
             ended = not piece
             step = flow.reader.feed(piece) if piece else flow.reader.end()
+
+    async def _end_of_body(self, flow: Flowing) -> None:
+        """See the upstream's body out, of which the client has all: a connection is only used again behind a proper end."""
+        self._exchange.watch.arm((Cut.IDLE, self._now_s() + LINGER_S))
+        try:
+            while await flow.reply.next():
+                pass
+        except TransportError:
+            return  # the answer is whole, and so the connection is all that is lost
 
     def _broken(self, failed: Failed) -> GatewayError:
         self._record.outcome = Outcome.INTERRUPTED
