@@ -50,6 +50,14 @@ class Wire:
         """Say that nothing more will be written, but go on reading."""
         self._writer.write_eof()
 
+    def abort(self) -> None:
+        """Hang up at once."""
+        self._writer.transport.abort()
+
+    async def until(self, words: bytes) -> bytes:
+        """Read on until these bytes have come; return all up to and with them."""
+        return await self._reader.readuntil(words)
+
     async def answer(self, method: str = "POST") -> Answer:
         """Read one whole response to a request of this method. Raises `IncompleteReadError` where there is none."""
         first, *lines = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")

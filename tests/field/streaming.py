@@ -129,11 +129,13 @@ class Stage(Scene):
         return Seen(answer.content)
 
     @asynccontextmanager
-    async def reading(self, shape: Shape = Shape.CHAT, **fields: Any) -> AsyncIterator[httpx.Response]:
+    async def reading(
+        self, shape: Shape = Shape.CHAT, headers: Mapping[str, str] | None = None, **fields: Any
+    ) -> AsyncIterator[httpx.Response]:
         """Ask for a stream and leave the reading of it to the block; its end hangs up."""
         asked = {"messages": [{"role": "user", "content": "hi"}]} if shape is Shape.CHAT else {"prompt": "hi"}
         body = {"model": "m", "stream": True, **asked, **fields}
-        async with self.run.client.stream("POST", shape.value, json=body) as answer:
+        async with self.run.client.stream("POST", shape.value, json=body, headers=headers) as answer:
             yield answer
 
     async def lines(self, count: int = 1) -> list[dict[str, Any]]:
@@ -167,7 +169,8 @@ async def stage(
 def settings(models: Mapping[str, Any], **sections: Any) -> dict[str, Any]:
     """Return the settings; providers other than these two listen where `sections` says."""
     elsewhere = sections.pop("elsewhere", {})
-    found = config({"p": "{upstream}", "x": "{upstream}", **elsewhere}, models, **{"breaker": FORGIVING, **sections})
+    always = {"breaker": FORGIVING, "fallback": {"retry_budget": 1}}
+    found = config({"p": "{upstream}", "x": "{upstream}", **elsewhere}, models, **always, **sections)
     found["providers"]["x"]["transport"] = "httpx"
     return {**found, "keys": [*found["keys"], PATIENT]}
 
