@@ -83,6 +83,8 @@ class Relay:
             self._record.outcome, self._record.error_code = Outcome.INTERRUPTED, Internal.code
             raise
         finally:
+            if isinstance(committed, Flowing):
+                self._record.strange_events = committed.reader.strange_events
             self._exchange.close()
 
     async def _whole(self, body: bytes, headers: Headers) -> None:

@@ -97,6 +97,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     ttft_s: float | None = None
     ended_s: float | None = None
     bytes_sent: int = 0
+    strange_events: int = 0
+    """Events of the stream that were no chunk, and were left out."""
     retry_refused: bool = False
     """More could have been tried, and was not, for too much had been repeated lately."""
     dropped_params: tuple[str, ...] = ()

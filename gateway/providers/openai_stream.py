@@ -22,6 +22,9 @@ END_MARK = b"[DONE]"
 NULL = b"null"
 """llama.cpp begins the stream of a list of prompts with one: nothing strange."""
 
+EVERY_CHUNK = frozenset({"id", "object", "created", "model", "choices", "usage", "system_fingerprint"})
+"""Members that by themselves say nothing: clients that look for a choice in every chunk fail on one without any."""
+
 TO_CHOICES = b'{"choices":'
 
 NOTHING = Step()
@@ -80,6 +83,7 @@ class OpenAIStream:
         self.tier: str | None = None
         self.finished = False
         self.done = False
+        self.strange_events = 0
         self._edits = edits
         self._framer = Framer(most_event_bytes)
         self._progress = Progress(edits.choices)
@@ -92,8 +96,6 @@ class OpenAIStream:
         self._last = b""
         self._usage_source = NO_MEMBERS
         self._usage_alone = False
-        self._strange = False
-        """Something came that is no chunk."""
 
     @property
     def output_bytes(self) -> int:
@@ -158,16 +160,16 @@ class OpenAIStream:
     def _other_event(self, payload: bytes) -> Failed | None:
         if not payload.lstrip().startswith(b"{"):
             # No chunk, whole or cut short: nothing of the answer is lost with it, and clients fail on it.
-            self._strange = self._strange or payload != NULL
+            self.strange_events += payload != NULL
             return None
         chunk = decode_chunk(payload)
         if chunk.is_error:
             return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)
         choices = chunk.choices or []
         members = split(payload)
-        if not members.raws:
-            return None
         usage = read_usage(chunk.usage)
+        if not choices and usage is None and members.raws.keys() <= EVERY_CHUNK:
+            return None
         if usage is not None:
             self.usage, self._usage_source, self._usage_alone = usage, members, not choices
         moves = self._calls.moves(choices)
@@ -205,7 +207,7 @@ class OpenAIStream:
         if editor is None:
             return EMPTY
         if self._progress.open:
-            if self._strange:
+            if self.strange_events:
                 # An end mark proves a normal end of what was understood; that may have been an error in plain words.
                 return MALFORMED
             self._out.append(editor.finish_event(self._last, self._progress.missing_ends()))

@@ -90,6 +90,8 @@ class StreamReader(Protocol):
     """A proper end was seen: a finish reason for every choice, or `[DONE]` after content."""
     done: bool
     """The end mark has gone out: nothing may follow, and nothing more is read."""
+    strange_events: int
+    """How many events were left out because they are no chunk at all, as far as was read."""
 
     @property
     def output_bytes(self) -> int:

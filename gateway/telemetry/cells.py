@@ -86,6 +86,8 @@ class Cells:
         self.rejections: Counter[tuple[str, ...]] = Counter()
         self.fallbacks: Counter[tuple[str, ...]] = Counter()
         self.interruptions: Counter[tuple[str, ...]] = Counter()
+        self.strange_events: Counter[tuple[str, ...]] = Counter()
+        """Left out of streams, by provider and model."""
         self.running: dict[str, Record] = {}
 
     def begin(self, record: Record) -> None:
@@ -111,6 +113,8 @@ class Cells:
         self._observe_attempts(attempts)
         if len(attempts) > 1:
             self._observe_fallbacks(attempts)
+        if record.strange_events:
+            self.strange_events[self.labels.pair(record.provider, record.model_served)] += record.strange_events
         if record.outcome is not OK:
             self._observe_end(record)
 

@@ -129,6 +129,10 @@ class Exposition(Collector):
         sides = zeros(("client", "upstream", "drain"))
         sides.update(self._cells.interruptions.copy())
         yield counter("tiergate_stream_interruptions_total", "Streams that broke after content.", ("side",), sides)
+        strange: Counter[Key] = Counter(dict.fromkeys(sorted(self._cells.labels.served), 0))
+        strange.update(self._cells.strange_events.copy())
+        help_text = "Events of streams that were no chunk, and were left out."
+        yield counter("tiergate_stream_events_dropped_total", help_text, ("provider", "model"), strange)
 
     def _stores(self) -> Iterator[Metric]:
         ledger = self._ledger

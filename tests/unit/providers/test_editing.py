@@ -28,7 +28,7 @@ class TestUsage:
 
     def test_told_on_the_finish_chunk_it_moves_to_one_of_its_own(self) -> None:
         found = run(says("a"), ends(usage=usage()), chunk([]), DONE, edits=SHOWN)
-        assert ["usage" in sent for sent in found.chunks] == [False, False, False, True]
+        assert ["usage" in sent for sent in found.chunks] == [False, False, True]
         assert found.chunks[-1] == {
             "id": "c1",
             "object": "chat.completion.chunk",

@@ -25,10 +25,14 @@ def test_a_whole_stream_goes_through_with_its_edits() -> None:
     assert (found.reader.usage, found.reader.finished, found.reader.output_bytes) == (Usage(input=10, output=20), True, 5)
 
 
-@pytest.mark.parametrize("payload", [b"null", b"{}", b" {} ", b"[]", b'"hi"', b"5", b"not json", b"\xff", b"[" * 5000])
+EMPTY = chunk([], usage=None)[6:-2]
+
+
+@pytest.mark.parametrize("payload", [EMPTY, b"null", b"{}", b" {} ", b"[]", b'"hi"', b"5", b"not json", b"\xff", b"[" * 5000])
 def test_an_event_that_says_nothing_is_dropped(payload: bytes) -> None:
     nothing = event(payload)
     found = run(nothing, *WHOLE[:2], nothing, *WHOLE[2:], edits=SHOWN)
+    assert found.reader.strange_events == (0 if payload.strip() in (EMPTY, b"null", b"{}") else 2)
     assert (found.out, found.failed) == (run(*WHOLE, edits=SHOWN).out, None)
     assert run(nothing, DONE).failed == run(DONE).failed
 

@@ -80,6 +80,13 @@ def test_a_stream_that_broke_has_a_side() -> None:
     assert dict(cells.interruptions) == {("client",): 1, ("upstream",): 2, ("drain",): 1}
 
 
+def test_events_that_were_left_out_count_against_who_sent_them() -> None:
+    cells = Cells(LABELS)
+    for provider, count in (("nebius", 2), ("nebius", 1), ("deepinfra", 0), ("nobody", 4)):
+        cells.observe(record(provider=provider, strange_events=count))
+    assert dict(cells.strange_events) == {("nebius", "llama"): 3, ("other", "other"): 4}
+
+
 def test_a_request_is_in_flight_until_it_is_observed() -> None:
     cells = Cells(LABELS)
     running = record()

@@ -35,6 +35,15 @@ def test_every_known_series_starts_at_zero() -> None:
     assert value(found["tiergate_inflight_requests"], "tiergate_inflight_requests", tier="priority", stream="true") == 0
 
 
+def test_events_that_were_left_out_show_from_zero_on() -> None:
+    cells = Cells(LABELS)
+    cells.observe(record(strange_events=3))
+    family = families(cells)["tiergate_stream_events_dropped"]
+    total = "tiergate_stream_events_dropped_total"
+    assert value(family, total, provider="nebius", model="llama") == 3
+    assert value(family, total, provider="deepinfra", model="llama") == 0
+
+
 def test_a_request_shows_in_every_family_that_it_touches() -> None:
     cells = Cells(LABELS)
     cells.begin(record(request_id="live", tier_served="flex"))
