@@ -33,7 +33,7 @@ class Shape(Enum):
     CHAT = "/v1/chat/completions"
     COMPLETIONS = "/v1/completions"
 
-    def chunk(self, choices: list[dict[str, Any]], **members: Any) -> bytes:
+    def chunk(self, choices: object, **members: Any) -> bytes:
         """One event; `...` leaves a member out."""
         kind = "chat.completion.chunk" if self is Shape.CHAT else "text_completion"
         found = {"id": "up-1", "object": kind, "created": 1, "model": "up", "choices": choices, **members}
@@ -144,6 +144,10 @@ class Stage(Scene):
         await asyncio.sleep(0)
         found = b"".join(self._written).splitlines()[-count:]
         return [msgspec.json.decode(line) for line in found]
+
+    def forget_lines(self) -> None:
+        """Begin anew with the access lines."""
+        self._written.clear()
 
     async def line(self) -> dict[str, Any]:
         """Return the newest access line."""

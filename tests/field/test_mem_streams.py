@@ -1,0 +1,152 @@
+"""MEM-01 and MEM-04: a large event costs what its bytes cost and holds nobody up, and streams leave nothing behind."""
+
+import asyncio
+import gc
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+import pytest_asyncio
+
+from tests.fakes.http_server import Call
+from tests.fakes.openai import DONE, SSE, Models
+from tests.field.streaming import BOTH, Shape, Stage, apart, model, no_more, stage
+from tests.integration.load.rest import comes_to_rest, idle
+from tests.valkey import Valkey
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+shaped = pytest.mark.parametrize("shape", BOTH, ids=lambda shape: shape.name.lower())
+carried = pytest.mark.parametrize("name", ["m", "x"], ids=["http1", "httpx"])
+
+WRITE_BYTES = 1024
+WARM_UP, STREAMS, AT_ONCE = 200, 500, 10
+OPEN_FILES = "/proc/self/fd"
+LONGEST_GAP_S = 0.5
+"""A hundred times what the largest event costs, and far less than it would hold others up if each read went over it again."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    models = {"m": model("m"), "x": model("x", "x"), "other": model("other")}
+    async with stage(valkey_server, tmp_path_factory.mktemp("mem"), models) as found:
+        yield found
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def gate(shared: Stage) -> AsyncIterator[Stage]:
+    yield shared
+    await shared.rest()
+
+
+async def large(gate: Stage, shape: Shape, name: str, length: int) -> float:
+    """Have one event of this length come in small writes; return the CPU seconds that it took, everybody's together."""
+    said = shape.says("y" * length)
+
+    async def act(call: Call) -> None:
+        call.head(200, SSE, chunked=True)
+        call.piece(shape.says("a"))
+        for start in range(0, len(said), WRITE_BYTES):
+            call.piece(said[start : start + WRITE_BYTES])
+            await call.write_slowly(b"")
+            await asyncio.sleep(0)
+        call.piece(shape.ends() + DONE)
+        call.end()
+
+    gate.models.acts[name] = act
+    began_s = time.process_time()
+    seen = await gate.stream(shape, name)
+    spent_s = time.process_time() - began_s
+    assert (len(seen.text), seen.is_whole) == (length + 1, True)
+    return spent_s
+
+
+@carried
+async def test_mem_01_the_cost_of_a_large_event_is_linear_in_its_bytes(name: str, gate: Stage) -> None:
+    await large(gate, Shape.CHAT, name, 500_000)
+    small_s = min([await large(gate, Shape.CHAT, name, 500_000) for _ in range(3)])
+    large_s = await large(gate, Shape.CHAT, name, 4_000_000)
+    assert large_s < 3 * 8 * small_s
+
+
+@shaped
+async def test_mem_01_a_large_event_holds_nobody_up(shape: Shape, gate: Stage) -> None:
+    async def neighbour(call: Call) -> None:
+        call.head(200, SSE, chunked=True)
+        while not over.is_set():
+            call.piece(Shape.CHAT.says("word "))
+            await asyncio.sleep(0.02)
+        call.piece(Shape.CHAT.ends() + DONE)
+        call.end()
+
+    over = asyncio.Event()
+    gate.models.acts["other"] = neighbour
+    moments: list[float] = []
+    async with gate.reading(model="other") as answer:
+        pieces = answer.aiter_raw()
+        await anext(pieces)
+
+        async def read() -> None:
+            moments.extend([time.monotonic() async for _ in pieces])
+
+        reading = asyncio.create_task(read())
+        await large(gate, shape, "m", 4_000_000)
+        over.set()
+        await reading
+    assert max(later - earlier for earlier, later in pairwise(moments)) < LONGEST_GAP_S
+
+
+class Visits:
+    """Streams of every end: whole, broken, refused; read to the end or left in the middle."""
+
+    def __init__(self, gate: Stage) -> None:
+        self._gate = gate
+
+    async def some(self, count: int) -> None:
+        """Have so many streams, ten at a time; each fifth is left in the middle."""
+        acts: Models = self._gate.models
+        acts.acts["x"] = apart(Shape.CHAT.says("a"), then=Call.reset)
+        acts.acts["other"] = apart(Shape.CHAT.says("a" * 5_000), then=no_more)
+        for start in range(0, count, AT_ONCE):
+            await asyncio.gather(*(self._visit(number) for number in range(start, start + AT_ONCE)))
+        await comes_to_rest(self._gate.run)
+
+    async def _visit(self, number: int) -> None:
+        match number % 5:
+            case 0:
+                async with self._gate.reading(BOTH[number % 2], model="other") as answer:
+                    await anext(answer.aiter_raw())
+            case 1:
+                assert (await self._gate.stream(BOTH[number % 2], "x")).error
+            case _:
+                assert (await self._gate.stream(BOTH[number % 2], "m")).is_whole
+
+
+def held(gate: Stage) -> dict[str, int]:
+    """What a gateway at rest and its surroundings hold, but for its idle connections and what the test's own server remembers."""
+    gate.server.requests.clear()
+    gate.server.tasks.clear()
+    gate.models.asked.clear()
+    gate.forget_lines()
+    gc.collect()
+    return {
+        "tasks": len([task for task in asyncio.all_tasks() if not task.done()]),
+        "running": len(gate.run.gateway._observer._cells.running),
+        "upstream": len(gate.server.lines) - idle(gate.run),
+    }
+
+
+async def test_mem_04_streams_leave_nothing_behind(gate: Stage) -> None:
+    visits = Visits(gate)
+    await visits.some(WARM_UP)
+    before, blocks, open_files = held(gate), sys.getallocatedblocks(), len(os.listdir(OPEN_FILES))
+    await visits.some(STREAMS)
+    async with asyncio.timeout(5.0):
+        while held(gate) != before:
+            await asyncio.sleep(0.02)
+    assert sys.getallocatedblocks() - blocks < 2 * STREAMS
+    # Connections that rest for their next request, at either side of the gateway and of both transports.
+    assert len(os.listdir(OPEN_FILES)) <= open_files + 4 * AT_ONCE
