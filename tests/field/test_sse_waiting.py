@@ -1,7 +1,7 @@
 """SSE-20 and SSE-21: what is sent while a provider says nothing, and how long each of its silences may last."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -157,54 +157,63 @@ def says(shape: Shape) -> Script:
     return apart(shape.begins(), shape.says("a"), then=no_more)
 
 
-@shaped
+def of_each(script: Callable[[Shape], Script]) -> Script:
+    """Make a script that acts as this one has it for the endpoint that is asked."""
+
+    async def act(call: Call) -> None:
+        await script(Shape("/v1" + call.request.path.partition("/v1")[2]))(call)
+
+    return act
+
+
 @pytest.mark.parametrize(
     ("name", "script", "stream", "status", "code", "label"),
     [
         ("connect", None, True, 502, "upstream_unavailable", "connect"),
         ("connect", None, False, 502, "upstream_unavailable", "connect"),
-        ("first", lambda _: silence, True, 504, "upstream_timeout", "timeout"),
-        ("first", begins, True, 504, "upstream_timeout", "timeout"),
-        ("total", lambda _: silence, False, 504, "upstream_timeout", "timeout"),
-        ("total", lambda _: half, False, 504, "upstream_timeout", "timeout"),
-        ("total", begins, True, 504, "upstream_timeout", "timeout"),
+        ("first", silence, True, 504, "upstream_timeout", "timeout"),
+        ("first", of_each(begins), True, 504, "upstream_timeout", "timeout"),
+        ("total", silence, False, 504, "upstream_timeout", "timeout"),
+        ("total", half, False, 504, "upstream_timeout", "timeout"),
+        ("total", of_each(begins), True, 504, "upstream_timeout", "timeout"),
     ],
     ids=["connect", "connect_whole", "head", "first_content", "head_whole", "body_whole", "total_first"],
 )
 async def test_sse_21_silence_before_the_first_content_has_limits_and_names(
-    name: str, script: Any, stream: bool, status: int, code: str, label: str, shape: Shape, gate: Stage
+    name: str, script: Script | None, stream: bool, status: int, code: str, label: str, gate: Stage
 ) -> None:
     if script is not None:
-        gate.models.acts[name] = script(shape)
-    answer = await gate.ask(path=shape.value, model=name, stream=stream)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    line = await gate.line()
-    assert (line["attempts"][0]["outcome"], line["ttft_ms"]) == (label, None)
+        gate.models.acts[name] = script
+    for answer in await asyncio.gather(*(gate.ask(path=shape.value, model=name, stream=stream) for shape in BOTH)):
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    for line in await gate.lines(2):
+        assert (line["attempts"][0]["outcome"], line["ttft_ms"]) == (label, None)
 
 
-@shaped
 @pytest.mark.parametrize(("name", "outcome"), [("idle", "interrupted"), ("total", "timeout")])
-async def test_sse_21_silence_in_the_middle_has_limits_and_names(name: str, outcome: str, shape: Shape, gate: Stage) -> None:
-    gate.models.acts[name] = says(shape)
-    seen = await gate.stream(shape, name)
-    assert (seen.text, seen.error["code"], seen.error["type"]) == ("a", "upstream_timeout", "server_error")
-    line = await gate.line()
-    assert (line["outcome"], line["attempts"][0]["outcome"], line["status"]) == (outcome, "timeout", 200)
+async def test_sse_21_silence_in_the_middle_has_limits_and_names(name: str, outcome: str, gate: Stage) -> None:
+    gate.models.acts[name] = of_each(says)
+    for seen in await asyncio.gather(*(gate.stream(shape, name) for shape in BOTH)):
+        assert (seen.text, seen.error["code"], seen.error["type"]) == ("a", "upstream_timeout", "server_error")
+    for line in await gate.lines(2):
+        assert (line["outcome"], line["attempts"][0]["outcome"], line["status"]) == (outcome, "timeout", 200)
 
 
 async def test_sse_21_a_steady_slow_stream_is_never_cut(gate: Stage) -> None:
     """It takes half as long again as either limit on silence."""
 
-    async def act(call: Call) -> None:
-        shape = Shape("/v1" + call.request.path.partition("/v1")[2])
-        call.head(200, SSE, chunked=True)
-        for _ in range(12):
-            call.piece(shape.says("a"))
-            await asyncio.sleep(0.05)
-        call.piece(shape.ends() + DONE)
-        call.end()
+    def steady(shape: Shape) -> Script:
+        async def act(call: Call) -> None:
+            call.head(200, SSE, chunked=True)
+            for _ in range(12):
+                call.piece(shape.says("a"))
+                await asyncio.sleep(0.05)
+            call.piece(shape.ends() + DONE)
+            call.end()
 
-    gate.models.acts["steady"] = act
+        return act
+
+    gate.models.acts["steady"] = of_each(steady)
     for seen in await asyncio.gather(*(gate.stream(shape, "steady") for shape in BOTH)):
         assert (seen.text, seen.is_whole) == ("a" * 12, True)
 
