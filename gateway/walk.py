@@ -278,6 +278,7 @@ class Walk:
             upstream_model=target.deployment.upstream_model,
             choices=job.request.n * job.request.prompts,
             running_usage=job.request.wants_running_usage,
+            usage_on_finish=job.request.contract.usage_on_finish and not job.request.include_usage,
         )
         job.reservation.begin(tariff, candidate.row.estimate.input, asked(job.request, record.org or "", target.model.name))
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name

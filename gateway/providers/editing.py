@@ -71,15 +71,17 @@ class ChunkEditor:
         self._id = answer_id
         self._common = common_edits(edits, echo)
 
-    def event(self, members: Members, chunk: Chunk, moves: Moves) -> bytes:
-        """Return a chunk's event; `moves` are the tool-call indexes to put right."""
+    def event(self, members: Members, chunk: Chunk, moves: Moves, usage: bytes | None = None) -> bytes:
+        """Return a chunk's event; `moves` are the tool-call indexes to put right, `usage` is what it tells besides."""
         edited = {**self._common}
         if chunk.id != self._id:
             edited["id"] = encode(self._id)
-        if chunk.usage is None and not moves and self._learn(members, edited):
+        if usage is not None:
+            edited["usage"] = usage
+        elif chunk.usage is None and not moves and self._learn(members, edited):
             return self.edited_head + members.body[len(self.head) :] + END
-        if chunk.usage is not None:
-            edited["usage"] = self._usage(members, read_usage(chunk.usage)) if self._edits.running_usage else None
+        elif chunk.usage is not None:
+            edited["usage"] = self.usage(members, read_usage(chunk.usage)) if self._edits.running_usage else None
         if moves:
             edited["choices"] = moved(members.value("choices") or b"[]", moves)
         return BEGIN + splice(members, edited) + END
@@ -89,23 +91,24 @@ class ChunkEditor:
 
         Some providers tell it outside any chunk: then the envelope is that of the last ordinary one.
         """
-        edited = {**self._common, "id": encode(self._id), "choices": b"[]", "usage": self._usage(members, usage)}
+        edited = {**self._common, "id": encode(self._id), "choices": b"[]", "usage": self.usage(members, usage)}
         missing = [name for name in ENVELOPE if name not in members.raws]
         if missing:
             lent = split(last).values()
             edited |= {name: lent[name] for name in missing if name in lent}
         return BEGIN + splice(members, edited) + END
 
-    def finish_event(self, payload: bytes, ends: Iterable[tuple[int, str]]) -> bytes:
+    def finish_event(self, payload: bytes, ends: Iterable[tuple[int, str]], usage: bytes | None) -> bytes:
         """Return the event that ends choices (index and reason) whose end the upstream forgot, made of the last chunk."""
         if self._edits.endpoint is Endpoint.CHAT:
             choices = encode([{"index": index, "delta": {}, "finish_reason": reason} for index, reason in ends])
         else:
             choices = encode([{"text": "", "index": index, "logprobs": None, "finish_reason": reason} for index, reason in ends])
-        edited = {**self._common, "id": encode(self._id), "choices": choices, "usage": None}
+        edited = {**self._common, "id": encode(self._id), "choices": choices, "usage": usage}
         return BEGIN + splice(split(payload), edited) + END
 
-    def _usage(self, members: Members, usage: Usage | None) -> bytes | None:
+    def usage(self, members: Members, usage: Usage | None) -> bytes | None:
+        """Return a chunk's usage as the client gets it, None where it has none."""
         raw = members.value("usage")
         return None if raw is None or usage is None else shown_usage(raw, usage, self._edits, self._echo)
 

@@ -91,6 +91,8 @@ class OpenAIStream:
         self._editor: ChunkEditor | None = None
         """There from the commit point on."""
         self._withheld: list[tuple[Members, Chunk, Moves]] = []
+        self._finish: tuple[Members, Chunk, Moves] | None = None
+        """The chunk that ends the stream, where it waits for the usage."""
         self._room_bytes = most_event_bytes
         self._out: list[bytes] = []
         self._last = b""
@@ -198,19 +200,31 @@ class OpenAIStream:
                 continue
             if chunk.choices:
                 self._last = members.body
-            self._out.append(editor.event(members, chunk, moves))
+            if self._edits.usage_on_finish and self._progress.finished and chunk.choices:
+                self._let_go(None)
+                self._finish = members, chunk, moves
+            else:
+                self._out.append(editor.event(members, chunk, moves))
         self._withheld.clear()
+
+    def _let_go(self, usage: bytes | None) -> None:
+        """Send the chunk that waits, if one does."""
+        if self._finish is not None and self._editor is not None:
+            self._out.append(self._editor.event(*self._finish, usage))
+            self._finish = None
 
     def _close(self) -> Failed | None:
         """End the stream as a whole one ends: every choice with a reason, the usage where it is shown, one end mark."""
         editor = self._editor
         if editor is None:
             return EMPTY
+        told = editor.usage(self._usage_source, self.usage) if self._edits.usage_on_finish else None
         if self._progress.open:
             if self.strange_events:
                 # An end mark proves a normal end of what was understood; that may have been an error in plain words.
                 return MALFORMED
-            self._out.append(editor.finish_event(self._last, self._progress.missing_ends()))
+            self._out.append(editor.finish_event(self._last, self._progress.missing_ends(), told))
+        self._let_go(told)
         if self.usage is not None and self._edits.show_usage:
             self._out.append(editor.usage_event(self._usage_source, self.usage, self._last))
         self._out.append(b"data: [DONE]\n\n")
@@ -220,6 +234,8 @@ class OpenAIStream:
     def _step(self, failed: Failed | None) -> Step:
         if self._editor is None:
             return NOTHING if failed is None else Step(failed=failed)
+        if failed is not None:
+            self._let_go(None)
         out = b"".join(self._out)
         self._out.clear()
         return Step(out=out, committed=True, failed=failed)

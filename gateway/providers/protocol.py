@@ -49,6 +49,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many choices were asked for, n times the prompts: a stream is whole when that many have finished."""
     running_usage: bool = False
     """Usage stays on every chunk that has it; without, it is told once, at the end."""
+    usage_on_finish: bool = False
+    """A stream's usage is told on the chunk that ends it, which waits for it."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):

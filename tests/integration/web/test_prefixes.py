@@ -112,6 +112,16 @@ async def test_what_an_empty_stream_options_asks_for(gate: Scene, prefix: str, p
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("prefix", PREFIXES)
+async def test_where_usage_is_told_that_was_not_asked_for(gate: Scene, prefix: str, path: str) -> None:
+    answer = await gate.ask(path=prefix + path, model="m", stream=True)
+    *events, end, _ = answer.text.split("\n\n")
+    told = ['"usage":{' in event for event in events]
+    assert (told.count(True), told[-1], end) == (*((1, True) if prefix in LIKE_DEEPINFRA else (0, False)), "data: [DONE]")
+    assert '"finish_reason":"stop"' in events[-1]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("prefix", PREFIXES)
 async def test_what_stands_beside_an_error(gate: Scene, prefix: str, path: str) -> None:
     wrong = (await gate.ask(path=prefix + path, model="m", temperature=9)).json()
     assert [each["loc"] for each in wrong["detail"]] == [["body", "temperature"]]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gateway.faults import Fault
 from gateway.providers.openai_stream import OpenAIStream
+from gateway.providers.protocol import Edits
 from gateway.wire.request import Endpoint
 from gateway.wire.usage import Usage
 from tests.unit.providers.streams import DONE, EDITS, chunk, edits, ends, event, role, run, says, usage
@@ -37,6 +38,8 @@ def test_an_event_that_says_nothing_is_dropped(payload: bytes) -> None:
     assert run(nothing, DONE).failed == run(DONE).failed
 
 
+ON_FINISH = edits(usage_on_finish=True)
+
 stream_parts = st.lists(
     st.sampled_from(
         [
@@ -62,9 +65,8 @@ stream_parts = st.lists(
 ).map(b"".join)
 
 
-@given(stream_parts, st.lists(st.integers(0, 900), max_size=4), st.booleans())
-def test_where_reads_are_cut_changes_nothing(stream: bytes, cuts: list[int], shown: bool) -> None:
-    wanted = SHOWN if shown else EDITS
+@given(stream_parts, st.lists(st.integers(0, 900), max_size=4), st.sampled_from([EDITS, SHOWN, ON_FINISH]))
+def test_where_reads_are_cut_changes_nothing(stream: bytes, cuts: list[int], wanted: Edits) -> None:
     whole = run(stream, edits=wanted)
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     pieces = (stream[a:b] for a, b in itertools.pairwise(places))
@@ -80,6 +82,36 @@ def test_a_stream_ends_with_one_end_mark_or_with_a_failure(stream: bytes) -> Non
     assert found.reader.done == (found.failed is None)
     assert found.out.endswith(DONE) or found.failed is not None
     assert b"up-internal" not in found.out
+
+
+class TestUsageOnTheFinish:
+    @pytest.mark.parametrize(
+        "events",
+        [
+            pytest.param((says("a"), ends(), chunk([], usage=usage()), DONE), id="told behind it"),
+            pytest.param((says("a"), ends(usage=usage()), DONE), id="told there"),
+            pytest.param((says("a", usage=usage(1, 1)), ends(), chunk([], usage=usage())), id="told twice, without an end mark"),
+            pytest.param((says("a"), chunk([], usage=usage()), DONE), id="told where a finish is missing"),
+        ],
+    )
+    def test_it_is_told_there_and_nowhere_else(self, events: tuple[bytes, ...]) -> None:
+        found = run(role(), *events, edits=ON_FINISH)
+        *others, last = found.chunks
+        assert (found.failed, found.finishes, found.text) == (None, [(0, "stop")], {0: "a"})
+        assert (last["usage"], [sent.get("usage") for sent in others]) == (usage(), [None] * len(others))
+
+    def test_it_waits_for_the_last_choice(self) -> None:
+        parts = (says("a"), says("b", 1), ends(), ends("length", 1), chunk([], usage=usage()), DONE)
+        found = run(*parts, edits=edits(choices=2, usage_on_finish=True))
+        assert [sent.get("usage") for sent in found.chunks] == [None, None, None, usage()]
+        assert found.finishes == [(0, "stop"), (1, "length")]
+
+    def test_a_finish_that_waits_is_never_lost(self) -> None:
+        for events in ((), (DONE,), (event(b'{"error":{"message":"lost"}}'),), (event(b"{"),), (says("late"), ends("length"))):
+            found = run(says("a"), ends(), *events, edits=ON_FINISH)
+            assert found.finishes[0] == (0, "stop")
+            assert found.text[0].startswith("a")
+            assert not [sent for sent in found.chunks if sent.get("usage")]
 
 
 class TestCommitPoint:
