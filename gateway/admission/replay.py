@@ -14,6 +14,9 @@ from gateway.admission.spool import Entry, dispose, entries, left_behind, set_as
 from gateway.tasks import Owned
 
 EVERY_S = 1.0
+LOOKS_EVERY = 30
+"""In how many turns it is looked once, at first and then again, for what others left behind."""
+
 AT_ONCE = 64
 
 log = structlog.get_logger(__name__)
@@ -38,22 +41,30 @@ class Replay:
         await asyncio.wait(self._tasks)
         self._spool.close()
 
-    async def tell(self) -> None:
-        """Tell all of it once. Raises `AdmissionUnavailable`; what was told by then is told again, and changes nothing."""
+    async def tell_own(self) -> None:
+        """Tell what was given up. Raises `AdmissionUnavailable`; what was told by then is told again, and changes nothing."""
         if self._spool.left:
             for told in await self._tell(entries(self._spool.path, {*self._spool.left})):
                 self._spool.told(told)
+
+    async def tell_left_behind(self) -> None:
+        """Tell what dead workers left. Raises as `tell_own` does."""
         for path in left_behind(self._spool.path):
             await self._tell_all(path)
 
     async def _run(self) -> None:
+        turns = 0
         while True:
             await asyncio.sleep(EVERY_S)
-            if not self._failover.alone:
-                try:
-                    await self.tell()
-                except AdmissionUnavailable as error:
-                    log.info("spool_interrupted", reason=str(error))
+            if self._failover.alone:
+                continue
+            try:
+                await self.tell_own()
+                if turns % LOOKS_EVERY == 0:
+                    await self.tell_left_behind()
+                turns += 1
+            except AdmissionUnavailable as error:
+                log.info("spool_interrupted", reason=str(error))
 
     async def _tell_all(self, path: Path) -> None:
         try:

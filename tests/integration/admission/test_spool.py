@@ -180,7 +180,7 @@ async def test_what_a_dead_worker_granted_is_told_by_the_next(
     again.write_bytes(dead.path.read_bytes())
     heir = Failover(admission, Local(clock), spool)
     await back(heir, connection)
-    await Replay(heir).tell()
+    await Replay(heir).tell_left_behind()
     assert not [*spool.path.parent.glob("*.ndjson")]
     assert await ledger(connection) == [("open", "ended"), ("open", "running"), ("close", "ended")], "once, of two files"
     clock.now_ms += TTL_MS + 1
@@ -196,7 +196,7 @@ async def test_what_cannot_be_read_is_kept_for_a_human_being(
     dead.close()
     with dead.path.open("ab") as file:
         file.write(b'{"id": 1}\n')
-    await Replay(Failover(admission, Local(clock), spool)).tell()
+    await Replay(Failover(admission, Local(clock), spool)).tell_left_behind()
     assert [path.name for path in spool.path.parent.iterdir()] == ["dead.unreadable"]
     assert await ledger(connection) == []
 
@@ -223,7 +223,7 @@ async def test_what_was_tried_long_enough_is_left_to_the_spool_and_told_once_the
     assert spool.left == {"mine"}
     await back(failover, connection)
     assert await ledger(connection) == [], "it is not what a worker goes on with"
-    await Replay(failover).tell()
+    await Replay(failover).tell_own()
     assert await ledger(connection) == [("open", "mine"), ("close", "mine")]
     assert (spool.left, spool.size_bytes) == (set(), 0)
     assert await ask(connection, "ZCARD", "tg:v1:{c0}:leases") == 0
