@@ -254,7 +254,11 @@ class Fleet(RuleBasedStateMachine):
         self.asked[lease_id].runs = True
         if row.tier in SPEND_NO_RATES:
             taken = {claim.charge for claim in self.store.leases[lease_id].claims.values()}
-            spent = [charge for charge in taken if charge.scope[:2] in ("k:", "km", "o:", "om") and charge.kind is not Kind.HELD]
+            spent = [
+                charge
+                for charge in taken
+                if charge.scope[:2] in ("k:", "km", "o:", "om") and charge.kind not in (Kind.HELD, Kind.USE)
+            ]
             assert not spent, f"I10: {row.tier} spends rates"
         pool = self.store.pools.get(row.pool)
         if pool is not None:
