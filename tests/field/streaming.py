@@ -202,11 +202,14 @@ async def turns(count: int = TURNS) -> None:
 
 
 def apart(*pieces: bytes, then: Callable[[Call], None] = Call.end, headers: Iterable[tuple[str, str]] = SSE) -> Script:
-    """Make a script that streams these pieces, each of which is read before the next is sent, and ends as `then` has it."""
+    """Make a script that streams these pieces, each of which is read before the next is sent, and ends as `then` has it.
+
+    A piece of nothing is none: it would end the body.
+    """
 
     async def act(call: Call) -> None:
         call.head(200, headers, chunked=True)
-        for each in pieces:
+        for each in filter(None, pieces):
             await turns()
             call.piece(each)
         await turns()

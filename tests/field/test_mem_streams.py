@@ -11,9 +11,11 @@ import pytest
 import pytest_asyncio
 
 from tests.fakes.http_server import Call
-from tests.fakes.openai import DONE, SSE, Models
+from tests.fakes.openai import DONE, SSE, Models, encode
+from tests.fakes.wire import Wire, post
 from tests.field.streaming import BOTH, Shape, Stage, apart, model, no_more, stage
 from tests.integration.load.rest import comes_to_rest, idle
+from tests.running import HEADERS
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -23,14 +25,15 @@ carried = pytest.mark.parametrize("name", ["m", "x"], ids=["http1", "httpx"])
 
 WRITE_BYTES = 1024
 WARM_UP, STREAMS, AT_ONCE = 100, 300, 10
-OPEN_FILES = "/proc/self/fd"
+OPEN_FILES = "/dev/fd"
 LONGEST_GAP_S = 0.5
 """Of CPU time, while others wait: a hundred times what it takes, and far less than going over the event at each read."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    models = {"m": model("m"), "x": model("x", "x"), "other": model("other")}
+    stall = {"client_stall": "200ms"}
+    models = {"m": model("m", timeouts=stall), "x": model("x", "x", timeouts=stall), "other": model("other")}
     async with stage(valkey_server, tmp_path_factory.mktemp("mem"), models) as found:
         yield found
 
@@ -107,6 +110,29 @@ async def test_mem_01_a_large_event_holds_nobody_up(shape: Shape, gate: Stage) -
         assert [b"[DONE]" in piece async for piece in pieces][-1]
     assert len(spent_s) > 35
     assert max(spent_s) < LONGEST_GAP_S
+
+
+@carried
+async def test_mem_04_a_client_that_does_not_read_fills_no_memory(name: str, gate: Stage) -> None:
+    """What it has no room for stays with the provider, and it does not stay for ever itself."""
+
+    async def torrent(call: Call) -> None:
+        call.head(200, SSE, chunked=True)
+        while not call.gone.is_set():
+            call.piece(word)
+            await call.write_slowly(b"")
+            sent.append(len(word))
+
+    word, sent = Shape.CHAT.says("word " * 20_000), [0]
+    gate.models.acts[name] = torrent
+    asked = {"model": name, "stream": True, "messages": [{"role": "user", "content": "hi"}]}
+    async with Wire(gate.run.url) as wire:
+        await wire.send(post(encode(asked), *HEADERS.items()))
+        await gate.server.until(lambda: gate.models.asked == [name])
+        line = await gate.line()
+    assert (line["outcome"], line["estimated"], line["bytes_sent"] > 0) == ("cancelled", True, True)
+    # The buffers of four sockets, the transport's and the server's; the rest of a torrent without an end is never sent.
+    assert sum(sent) < 64_000_000
 
 
 class Visits:

@@ -115,13 +115,13 @@ async def other_answers(gate: Stage, shape: Shape, name: str = "m") -> None:
 async def test_fallback_is_free_while_nothing_was_said(
     shape: Shape, first: bytes, more: bytes, then: Callable[[Call], None], gate: Stage
 ) -> None:
-    gate.models.acts["m"] = apart(first, *filter(None, [more]), then=then) if first else apart(*filter(None, [more]), then=then)
+    gate.models.acts["m"] = apart(first, more, then=then)
     await other_answers(gate, shape)
 
 
 @silent
 async def test_what_said_nothing_does_not_stand_in_the_way_of_what_follows(shape: Shape, first: bytes, gate: Stage) -> None:
-    pieces = [first] * bool(first) + [shape.says("a"), shape.ends(), shape.usage(3, 2), DONE]
+    pieces = [first, shape.says("a"), shape.ends(), shape.usage(3, 2), DONE]
     for script in (apart(*pieces), apart(b"".join(pieces))):
         gate.models.acts["m"] = script
         seen = await gate.stream(shape, models=["m", "other"])
@@ -134,7 +134,7 @@ async def test_what_said_nothing_does_not_stand_in_the_way_of_what_follows(shape
 async def test_fallback_is_over_once_something_was_said(
     shape: Shape, first: bytes, more: bytes, then: Callable[[Call], None], gate: Stage
 ) -> None:
-    gate.models.acts["m"] = apart(shape.begins(), first, *filter(None, [more]), then=then)
+    gate.models.acts["m"] = apart(shape.begins(), first, more, then=then)
     seen = await gate.stream(shape, models=["m", "other"])
     assert seen.error["code"] == "stream_interrupted"
     assert {chunk["model"] for chunk in seen.chunks[:-1]} == {"m"}
@@ -161,7 +161,7 @@ async def test_an_end_mark_alone_is_no_answer(shape: Shape, gate: Stage) -> None
 async def test_silence_behind_what_said_nothing_is_bounded(gate: Stage) -> None:
     async def act(call: Call) -> None:
         _, first = SILENT[msgspec.json.decode(call.request.body)["user"]]
-        await apart(*filter(None, [first]), then=no_more)(call)
+        await apart(first, then=no_more)(call)
 
     gate.models.acts["quick"] = act
     asked = [gate.stream(shape, models=["quick", "other"], user=name) for name, (shape, _) in SILENT.items()]

@@ -90,6 +90,18 @@ async def test_sse_07_a_finish_alone_is_an_end(last: Callable[[Shape], bytes], s
 
 
 @shaped
+@pytest.mark.parametrize("then", [Call.end, Call.reset], ids=["eof", "reset"])
+async def test_sse_07_an_answer_is_whole_wherever_behind_its_finish_the_provider_leaves(
+    then: Callable[[Call], None], shape: Shape, gate: Stage
+) -> None:
+    behind = shape.usage(3, 1) + DONE
+    for place in range(0, len(behind), 3):
+        gate.models.acts["m"] = apart(shape.says("a") + shape.ends(), behind[:place], then=then)
+        seen = await gate.stream(shape)
+        assert (seen.text, seen.is_whole) == ("a", True)
+
+
+@shaped
 async def test_sse_07_an_end_mark_that_never_comes_is_not_waited_for_in_vain(shape: Shape, gate: Stage) -> None:
     gate.models.acts["quick"] = apart(shape.says("a"), shape.ends(), shape.usage(3, 1), then=no_more)
     seen = await gate.stream(shape, "quick")

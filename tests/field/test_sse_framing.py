@@ -135,7 +135,7 @@ def no_space(shape: Shape) -> bytes:
 
 
 def more_space(shape: Shape) -> bytes:
-    return shape.whole("a", "b").replace(b"data: {", b"data:  {")
+    return shape.whole("a", "b").replace(b"data: ", b"data:  ")
 
 
 def two_lines(shape: Shape) -> bytes:

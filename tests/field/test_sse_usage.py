@@ -80,8 +80,7 @@ async def test_sse_22_usage_is_counted_always_and_told_when_asked_for(
 async def test_sse_24_usage_is_one_event_of_its_own_before_the_end_mark(
     end: bytes, place: Any, shape: Shape, gate: Stage
 ) -> None:
-    pieces = [shape.begins(), *place(shape), end]
-    gate.models.acts["m"] = apart(*filter(None, pieces))
+    gate.models.acts["m"] = apart(shape.begins(), *place(shape), end)
     seen = await gate.stream(shape, stream_options={"include_usage": True})
     *_, before, last = seen.chunks
     assert (before["choices"][0]["finish_reason"], last["choices"]) == ("stop", [])
