@@ -114,6 +114,8 @@ class OpenAIStream:
     def end(self) -> Step:
         """Take the end of the body: close the stream properly, or say what is missing."""
         failed = self._events(self._framer.end(), CUT)
+        if failed is CUT and self.finished:
+            failed = None  # what was cut off stands behind the last word
         if failed is None and not self.done:
             # A last chunk with nothing but usage is proof enough of a normal end.
             ended = self._editor is not None and (self._progress.finished or self._usage_alone)
@@ -133,7 +135,7 @@ class OpenAIStream:
         return None
 
     def _event(self, payload: bytes) -> Failed | None:
-        if payload.startswith(END_MARK):
+        if payload.lstrip().startswith(END_MARK):
             return self._close()
         if b"\n" in payload:
             # A payload of several lines leaves as one: between tokens JSON takes any white space.

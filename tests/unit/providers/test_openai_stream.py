@@ -216,6 +216,12 @@ class TestEnds:
         assert found.failed is not None
         assert (found.failed.fault, found.text, b"[DONE]" in found.out) == (Fault.RESET, {0: "one"}, False)
 
+    def test_what_is_cut_off_behind_the_last_word_was_no_part_of_the_answer(self) -> None:
+        last = chunk([], usage=usage())
+        for place in range(len(last)):
+            found = run(says("a"), ends(), last[:place])
+            assert (found.failed, found.text, found.out.endswith(DONE)) == (None, {0: "a"}, True)
+
     def test_the_last_line_may_lack_its_end(self) -> None:
         assert run(says("a"), ends(), b"data: [DONE]").failed is None
         assert run(says("a"), ends()[:-2]).failed is None
