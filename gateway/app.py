@@ -175,16 +175,18 @@ class Gateway:
         }
 
     async def drain(self, timeout_s: float) -> None:
-        """Refuse new requests and let those under way end; past the timeout, end them honestly."""
+        """Refuse new requests and let those under way end, those whose clients have left too; past the timeout, cut them."""
         self._corridor.draining = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._sweep.empty.wait()
+                await self._corridor.remainders.ended()
         self._sweep.cut_all(Cut.DRAIN)
 
     async def stop(self) -> None:
         """Settle, flush the ledger, and close everything, in the order in which one needs the other."""
         self._sweep.stop()
+        await self._corridor.remainders.stop()
         await self._corridor.tasks.drain(SETTLE_S)
         await self._leases.stop()
         await self._turns.stop()

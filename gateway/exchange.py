@@ -1,9 +1,11 @@
 """What one request holds from admission to settlement, and how it is let go: exactly once, on every path.
 
 A `Reservation` is registered before the store is asked, since a call that is cut short may have been carried out all the same.
-Closing is synchronous: the settlement itself runs in a task of its own, which no cancellation of the request can reach.
+Closing is synchronous: the settlement itself runs in a task of its own, which no cancellation of the request can reach. Where a
+client has left and the provider is heard out, the lease is held until its answer has been read on; only then is it let go.
 """
 
+import asyncio
 from collections.abc import Callable
 from enum import Enum
 from math import ceil
@@ -21,7 +23,8 @@ from gateway.policy.record import Closed, Opened, Outcome, Record
 from gateway.policy.upstreams import ending_of
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
-from gateway.upstream.attempt import Committed, Flowing, Holder
+from gateway.upstream.attempt import Committed, Dispatch, Flowing, Holder, attempt
+from gateway.upstream.remainder import Remainders, read_on
 from gateway.watch import Cut, Watch
 from gateway.wire.usage import Usage
 
@@ -65,20 +68,28 @@ class Books(Protocol):
 class Reservation:
     """One request's lease, the upstream reply that it pays for, and the record of both."""
 
-    def __init__(self, record: Record, books: Books, tasks: Owned, on_release: Callable[[str], None]) -> None:
+    def __init__(
+        self, record: Record, books: Books, tasks: Owned, remainders: Remainders, on_release: Callable[[str], None]
+    ) -> None:
         self.record = record
         self.holder = Holder()
         self.hold = Hold.NONE
         self.capacity = False
         """The last attempt ended in capacity: nothing is posted."""
+        self.left = False
+        """The client has gone before it had all of its answer."""
         self._ending = NO_ENDING
         self._tariff = Tariff()
         self._prompt_tokens = 0
         self._asked: Asked | None = None
+        self._attempt: asyncio.Task[Committed | Failed] | None = None
+        """There where the attempt may outlive the request."""
+        self._flow: Flowing | None = None
         self._source: Answer | StreamReader | None = None
         self._opened: Opened | None = None
         self._books = books
         self._tasks = tasks
+        self._remainders = remainders
         self._on_release = on_release
         self._closed = False
 
@@ -94,6 +105,14 @@ class Reservation:
         """
         self._tariff, self._prompt_tokens, self._asked = tariff, prompt_tokens, asked
         self.capacity, self._ending = False, NO_ENDING
+
+    async def attempt(self, dispatch: Dispatch, *, outlives: bool) -> Committed | Failed:
+        """Make the attempt; one that `outlives` its request goes on where this call is cancelled, until it is let go of."""
+        if not outlives:
+            return await attempt(dispatch, self.holder)
+        self._attempt = self._tasks.spawn(attempt(dispatch, self.holder), name="attempt")
+        await asyncio.wait({self._attempt})
+        return self._attempt.result()
 
     def end_attempt(self, failed: Failed, dice: int) -> None:
         """Take note of how an attempt failed; `dice` are random bits."""
@@ -111,11 +130,12 @@ class Reservation:
 
     def give_up(self) -> None:
         """End an attempt that failed: what it used is not the client's to pay."""
-        self.holder.close()
-        self.holder.accepted = False
+        self._drop()
+        self.holder.sent = self.holder.accepted = False
 
     def commit(self, committed: Committed) -> None:
         """Take note of what is on its way to the client: its usage is what will be paid for."""
+        self._flow = committed if isinstance(committed, Flowing) else None
         self._source = committed.reader if isinstance(committed, Flowing) else committed
         self._ending = Ending(Sign.GOOD, exhausted_ms=self.holder.exhausted_ms)
         echo = self._tariff.echo(self._source.tier)
@@ -144,12 +164,43 @@ class Reservation:
         return Usage(input=self._prompt_tokens, output=ceil(received / BYTES_PER_OUTPUT_TOKEN)), True
 
     def close(self) -> None:
-        """Let go of everything that is held. Idempotent."""
+        """Let go of everything that is held, once the upstream has been heard out where that is wanted. Idempotent."""
         if self._closed:
             return
         self._closed = True
-        self.holder.close()
         self.record.ended_s = self._books.now_s()
+        if self.left and self._has_more() and not self._remainders.full:
+            self._remainders.read(self._hear_out()).add_done_callback(lambda _: self._let_go())
+        else:
+            self._let_go()
+
+    def _has_more(self) -> bool:
+        """Return whether the upstream is to be heard out, and is not done."""
+        if self._attempt is None:
+            return False
+        return self.holder.sent if self._source is None else self._flow is not None and not self._flow.reader.done
+
+    async def _hear_out(self) -> None:
+        """Read on for nobody, from wherever the request was."""
+        if self._attempt is not None and self._source is None:
+            outcome = await self._attempt
+            if isinstance(outcome, Failed):
+                self.end_attempt(outcome, 0)
+                self.give_up()
+                return
+            self.commit(outcome)
+        if self._flow is not None and (broken := await read_on(self._flow)) is not None:
+            self.break_off(broken, 0)
+
+    def _drop(self) -> None:
+        """Give up what is under way at the upstream."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            self._attempt = None
+        self.holder.close()
+
+    def _let_go(self) -> None:
+        self._drop()
         if self.hold is Hold.NONE or self._opened is None:
             self._books.observe(self.record)
             return

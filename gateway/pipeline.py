@@ -20,6 +20,7 @@ from gateway.policy.floods import FloodGuard
 from gateway.policy.keys import for_project
 from gateway.policy.record import Opened, Outcome, Record
 from gateway.tasks import Owned
+from gateway.upstream.remainder import Remainders
 from gateway.walk import Walk
 from gateway.watch import Cut, Watch
 from gateway.wire.contracts import Contract
@@ -72,6 +73,8 @@ class Corridor:
         self.draining = False
         self.tasks = Owned()
         """Settlements under way."""
+        self.remainders = Remainders()
+        """Answers that are read on, whose clients have left."""
         self._floods = FloodGuard()
         self._authenticate = authenticate
         self._store = store
@@ -80,7 +83,7 @@ class Corridor:
     async def handle(self, visit: Visit) -> Exchange:
         """Return the committed answer. Raises `GatewayError` while nothing has been sent; whatever was held is let go of."""
         self._books.begin(visit.record)
-        reservation = Reservation(visit.record, self._books, self.tasks, self._store.leases.remove)
+        reservation = Reservation(visit.record, self._books, self.tasks, self.remainders, self._store.leases.remove)
         try:
             return await self._told(visit, reservation)
         except BaseException:
@@ -99,7 +102,7 @@ class Corridor:
             raise
         except CancelledError:
             if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN):
-                note_departure(visit.record)
+                note_departure(reservation)
                 raise
             raise note_error(reservation, cut_error(visit.watch)) from None
         except Exception:
@@ -158,8 +161,9 @@ def note_request(record: Record, request: InferenceRequest) -> None:
     record.stream = request.stream
 
 
-def note_departure(record: Record) -> None:
+def note_departure(reservation: Reservation) -> None:
     """Write down that the client left before there was an answer; the status is for the log alone."""
+    reservation.left, record = True, reservation.record
     record.outcome, record.status, record.error_code = Outcome.CANCELLED, CLIENT_CLOSED, "client_closed"
 
 

@@ -174,6 +174,7 @@ class Relay:
             if reader.finished and not self._unsent:
                 # The client has what it came for: hanging up behind the last event is no cancellation.
                 self._record.outcome = Outcome.OK
+            self._exchange.reservation.left = True
             return None
         watch.resume()
         if reader.finished and (step := reader.end()).failed is None:

@@ -25,6 +25,11 @@ class Owned:
         """Start `work` whose result nobody waits for."""
         _ = self.spawn(work, name=name)
 
+    async def wait(self) -> None:
+        """Wait until nothing runs."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def drain(self, timeout_s: float) -> bool:
         """Wait for what runs, then cancel the rest. Return whether everything ended by itself."""
         if not self._tasks:

@@ -22,7 +22,7 @@ from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
 from gateway.policy.trace import reason_of
 from gateway.providers.protocol import Edits
-from gateway.upstream.attempt import Committed, Dispatch, Flowing, attempt
+from gateway.upstream.attempt import Committed, Dispatch, Flowing
 from gateway.waiting import Waiting
 from gateway.watch import Cut
 
@@ -243,7 +243,7 @@ class Walk:
             timers.append((Cut.FIRST_CONTENT, started_s + timeouts.first_content_s))
         job.watch.arm(*timers)
         try:
-            outcome = await attempt(dispatch, job.reservation.holder)
+            outcome = await job.reservation.attempt(dispatch, outlives=candidate.target.deployment.provider.hears_out)
         except CancelledError:
             if job.watch.cut not in (Cut.FIRST_CONTENT, Cut.TOTAL):
                 self._note_attempt(candidate, (0, "cancelled"), started_s)

@@ -39,7 +39,8 @@ class Running:
     async def settled(self) -> None:
         """Wait until every request has ended and is settled."""
         await self.gateway._sweep.empty.wait()
-        while len(self.gateway._corridor.tasks):
+        corridor = self.gateway._corridor
+        while len(corridor.tasks) + len(corridor.remainders):
             await asyncio.sleep(0.005)
 
     async def waiting(self, count: int) -> None:

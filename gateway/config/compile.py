@@ -76,6 +76,7 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",
         allow_store=provider.allow_store,
+        hears_out=provider.on_disconnect == "drain",
         transport=provider.transport,
         ca_file=provider.ca_file,
         proxy=None if provider.proxy is None else provider.proxy.reveal(),

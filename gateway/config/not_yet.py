@@ -50,7 +50,6 @@ NOT_YET = (
     Feature("a pool of database connections", ("database.pool",), _only(10)),
     Feature("a dialect other than openai", ("providers.*.dialect",), _only("openai")),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
-    Feature("draining after a client has left", ("providers.*.on_disconnect",), _only("cancel")),
     Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
     Feature("continuous usage", ("providers.*.quirks.continuous_usage",), _off),
     Feature("reasoning outside of the answer", ("providers.*.quirks.reasoning_outside",), _off),

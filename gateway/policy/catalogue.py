@@ -126,6 +126,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     forward_unknown_fields: bool = True
     allow_store: bool = False
+    hears_out: bool = False
+    """An answer whose client has left is read on for its usage; else the provider is cancelled."""
     transport: str = "http1"
     ca_file: str | None = None
     proxy: str | None = None

@@ -51,14 +51,20 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
 class Holder:
     """Holds the reply of the attempt under way, so that a request that is cut short lets go of its connection at once."""
 
-    __slots__ = ("accepted", "exhausted_ms", "reply")
+    __slots__ = ("accepted", "exhausted_ms", "reply", "sent")
 
     def __init__(self) -> None:
         self.reply: Reply | None = None
+        self.sent = False
+        """The request is on its way to the upstream, if not there."""
         self.accepted = False
         """The upstream took the request on: it answered with a 2xx head."""
         self.exhausted_ms = 0
         """For how long our account there has nothing left, as that head says."""
+
+    def note_sent(self) -> None:
+        """Take note that the request leaves."""
+        self.sent = True
 
     def close(self) -> None:
         """Let go; safe at any time."""
@@ -71,7 +77,8 @@ async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
     """Make one call and return the committed answer, or why there is none."""
     call = dispatch.call
     try:
-        reply = holder.reply = await dispatch.transport.open(Outgoing(path=call.path, headers=call.headers, body=call.body))
+        outgoing = Outgoing(path=call.path, headers=call.headers, body=call.body)
+        reply = holder.reply = await dispatch.transport.open(outgoing, on_sent=holder.note_sent)
         outcome = await _read(dispatch, reply, holder)
     except TransportError as error:
         outcome = Failed(fault=error.fault, sent=error.sent)

@@ -10,6 +10,7 @@ import asyncio
 import math
 import ssl
 import time
+from collections.abc import Callable
 
 from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
@@ -46,11 +47,13 @@ class Pool:
         self._watching = False
         self._closed = False
 
-    async def open(self, outgoing: Outgoing, deadline_s: float = math.inf) -> Reply:
+    async def open(self, outgoing: Outgoing, deadline_s: float = math.inf, on_sent: Callable[[], None] | None = None) -> Reply:
         """Send the request and return when the reply's head is in. Raises `TransportError`."""
         head = self._head.of(outgoing)
         connection = self._rested() or await self._stand_in_line(deadline_s)
         exchange = connection.send(head, outgoing.body, deadline_s)
+        if on_sent is not None:
+            on_sent()
         self._watch()
         try:
             await exchange.head()

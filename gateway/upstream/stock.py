@@ -9,7 +9,7 @@ import asyncio
 import math
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
@@ -47,11 +47,11 @@ class Stock:
             ),
         )
 
-    async def open(self, outgoing: Outgoing, deadline_s: float = math.inf) -> Reply:
+    async def open(self, outgoing: Outgoing, deadline_s: float = math.inf, on_sent: Callable[[], None] | None = None) -> Reply:
         """Send the request and return when the reply's head is in. Raises `TransportError`."""
         if self._client.is_closed:
             raise TransportError(Fault.CONNECT, "the transport is closed", sent=False)
-        opening = _Opening(self._origin)
+        opening = _Opening(self._origin, on_sent)
         task = self._tasks.spawn(self._send(outgoing, opening), name="upstream-open")
         try:
             in_time = await _beside(task, deadline_s)
@@ -114,10 +114,11 @@ class _AbandonedError(Exception):
 class _Opening:
     """How far a request has come on its way out, and whether it is still wanted."""
 
-    def __init__(self, origin: Origin) -> None:
+    def __init__(self, origin: Origin, on_sent: Callable[[], None] | None) -> None:
         self.sent = False
         self.abandoned = False
         self._origin = origin
+        self._on_sent = on_sent
 
     async def trace(self, event: str, seen: Mapping[str, Any]) -> None:
         """Follow httpcore's progress: check the peer as soon as there is one, stop before anything is sent for nobody."""
@@ -130,6 +131,8 @@ class _Opening:
             if self.abandoned:
                 raise _AbandonedError
             self.sent = True
+            if self._on_sent is not None:
+                self._on_sent()
 
 
 class _StockReply:

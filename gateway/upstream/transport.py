@@ -6,6 +6,7 @@ replies like any other.
 """
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -95,8 +96,11 @@ def too_large(limit_bytes: int) -> TransportError:
 class Transport(Protocol):
     """One origin. Cancellation-safe: a cancelled `open` leaves no slot taken and no connection half open in the pool."""
 
-    async def open(self, outgoing: Outgoing, deadline_s: float = math.inf) -> Reply:
-        """Send the request and return when the reply's head is in. Raises `TransportError`."""
+    async def open(self, outgoing: Outgoing, deadline_s: float = math.inf, on_sent: Callable[[], None] | None = None) -> Reply:
+        """Send the request and return when the reply's head is in. Raises `TransportError`.
+
+        `on_sent` is called when the request begins to leave: from then on the peer may be at work on it.
+        """
         ...
 
     def occupancy(self) -> Occupancy:

@@ -1,6 +1,7 @@
 """A caller that leaves, at every point where it may wait: nothing is kept, nothing is lost, nothing crosses over."""
 
 import asyncio
+import functools
 import random
 import time
 
@@ -69,6 +70,19 @@ async def test_while_the_peer_does_not_accept(plain: Bench) -> None:
         await turns(20)
         await all_leave(openings)
         await at_rest(transport)
+
+
+async def test_a_caller_that_leaves_knows_whether_anything_was_sent(bench: Bench) -> None:
+    sent: list[bytes] = []
+    server, transport = await bench.pair(silent, max_connections=1)
+    openings = [
+        asyncio.create_task(transport.open(a_post(body), on_sent=functools.partial(sent.append, body))) for body in (b"a", b"b")
+    ]
+    await server.until(lambda: bool(server.requests))
+    assert sent == [b"a"]
+    await all_leave(openings)
+    await at_rest(transport)
+    assert sent == [b"a"]
 
 
 async def test_while_the_peer_does_not_shake_hands(secure: Bench) -> None:

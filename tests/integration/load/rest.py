@@ -48,6 +48,7 @@ async def unrest(run: Running) -> Mapping[str, int]:
     found = {
         "requests": len(gateway._sweep),
         "settlements": len(gateway._corridor.tasks),
+        "read on": len(gateway._corridor.remainders),
         "watchers": len(gateway._floor.watchers),
         "buffered bytes": gateway._floor.buffered.held_bytes,
         "leases kept alive": len(gateway._leases),

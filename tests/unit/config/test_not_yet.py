@@ -40,7 +40,6 @@ ASKED_FOR = {
 OF_A_PROVIDER = {
     "dialect": "azure",
     "api_keys": "[0123456789abcdef]",
-    "on_disconnect": "drain",
     "tier_echo": "when_applied",
     "quirks.continuous_usage": "true",
     "quirks.reasoning_outside": "true",
