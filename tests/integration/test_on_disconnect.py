@@ -35,7 +35,7 @@ def settings(hole: str) -> dict[str, Any]:
     """One model by each transport with one slot, another behind it, one that cannot be connected to, one that is cancelled."""
     heard_out = dict.fromkeys(TRANSPORTS, "{upstream}")
     slot = {"max_concurrency": 1}
-    models = {name: {"deployments": [{"provider": name, "model": f"up-{name}", **slot}]} for name in TRANSPORTS}
+    models: dict[str, Any] = {name: {"deployments": [{"provider": name, "model": f"up-{name}", **slot}]} for name in TRANSPORTS}
     models["other"] = {"deployments": [{"provider": "http1", "model": "up-other"}]}
     models["plain"] = {"deployments": [{"provider": "plain", "model": "up-plain", **slot}]}
     models["nowhere"] = {
