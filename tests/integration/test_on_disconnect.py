@@ -208,7 +208,23 @@ async def test_what_was_not_sent_is_not_sent_for_nobody(provider: Scene) -> None
                 await asyncio.sleep(0)
     await provider.run.gateway._sweep.empty.wait()
     assert len(provider.run.gateway._corridor.remainders) == 0
+    for _ in range(5):
+        await asyncio.sleep(0)  # a cancellation takes a turn or two
+    assert provider.run.gateway._transports["nowhere/nowhere/up-nowhere"].occupancy().waiting == 0
     assert await row_of(provider) == ("cancelled", False, 0, 0)
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+@pytest.mark.parametrize("place", ["head", "content"])
+async def test_whose_time_is_up_is_not_heard_out(place: str, stream: bool, provider: Scene) -> None:
+    act = provider.models.acts["http1"] = Half(place)
+    asked = body("http1", stream=stream)
+    async with Wire(provider.run.url) as wire:
+        await wire.send(post(asked, *HEADERS.items(), ("x-request-timeout", "0.2")))
+        assert (await wire.answer()).status == 504
+    await soon(act.gone)
+    assert len(provider.run.gateway._corridor.remainders) == 0
+    assert await row_of(provider) == ("timeout", False, 0, 0)
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
