@@ -2,7 +2,8 @@
 
 httpcore loses pool slots for ever when a request is cancelled while it connects, so no caller's task ever runs inside httpx. Each
 step is a task of the transport's own and the caller waits beside it. A caller that leaves abandons the step: it is let finish
-connecting, and is cancelled once, when connecting is behind it. Times are seconds of the monotonic clock.
+connecting, and is cancelled once, when connecting is behind it. A step that gives its connection back by itself is let be: to be
+cancelled in the middle of that would lose the slot too. Times are seconds of the monotonic clock.
 """
 
 import asyncio
@@ -61,7 +62,7 @@ class Stock:
         if not in_time:
             self._abandon(task, opening)
             raise TransportError(Fault.TIMEOUT, "the deadline passed", sent=opening.sent)
-        return decoded(_StockReply(task.result(), deadline_s, self._tasks, self._held))
+        return decoded(_StockReply(task.result(), opening, deadline_s, self._tasks, self._held))
 
     def occupancy(self) -> Occupancy:
         """Return what is held now; httpx tells neither its idle connections nor its queue."""
@@ -98,7 +99,7 @@ class Stock:
 
     def _abandon(self, task: asyncio.Task[httpx.Response], opening: "_Opening") -> None:
         opening.abandoned = True
-        if opening.sent:
+        if opening.sent and not opening.ending:
             task.cancel()
         task.add_done_callback(self._dispose)
 
@@ -112,11 +113,13 @@ class _AbandonedError(Exception):
 
 
 class _Opening:
-    """How far a request has come on its way out, and whether it is still wanted."""
+    """How far a request has come, and whether it is still wanted."""
 
     def __init__(self, origin: Origin, on_sent: Callable[[], None] | None) -> None:
         self.sent = False
         self.abandoned = False
+        self.ending = False
+        """Its connection is being given back, whatever became of it."""
         self._origin = origin
         self._on_sent = on_sent
 
@@ -133,16 +136,19 @@ class _Opening:
             self.sent = True
             if self._on_sent is not None:
                 self._on_sent()
+        elif event == "http11.response_closed.started":
+            self.ending = self.sent
 
 
 class _StockReply:
     """A reply of httpx (a `Reply`)."""
 
-    def __init__(self, response: httpx.Response, deadline_s: float, tasks: Owned, held: set[object]) -> None:
+    def __init__(self, response: httpx.Response, opening: _Opening, deadline_s: float, tasks: Owned, held: set[object]) -> None:
         self.status = response.status_code
         self.headers = [(name.lower(), value) for name, value in response.headers.raw]
         self.deadline_s = deadline_s
         self._response = response
+        self._opening = opening
         self._pieces = response.aiter_raw()
         self._tasks = tasks
         self._held = held
@@ -190,7 +196,8 @@ class _StockReply:
         self._error = self._error or reason
         step, self._step = self._step, None
         if step is not None:
-            step.cancel()
+            if not self._opening.ending:
+                step.cancel()
             step.add_done_callback(self._dispose)
         elif self in self._held:
             self._dispose()

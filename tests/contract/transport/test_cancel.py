@@ -152,6 +152,22 @@ async def test_while_the_body_is_awaited(bench: Bench) -> None:
     await assert_full_strength(transport)
 
 
+@pytest.mark.parametrize("after_turns", range(12))
+async def test_at_every_turn_of_the_end_of_a_body(bench: Bench, after_turns: int) -> None:
+    async def script(call: Call) -> None:
+        call.reply(body=b"hi")
+
+    _, transport = await bench.pair(with_muster(script), max_connections=SIZE)
+    for _ in range(SIZE):
+        reply = await transport.open(a_post())
+        reading = asyncio.create_task(reply.read(100))
+        await turns(after_turns)
+        reading.cancel()
+        reply.close()
+        await asyncio.gather(reading, return_exceptions=True)
+    await assert_full_strength(transport)
+
+
 async def test_a_reply_can_be_read_on_after_a_cancelled_read(bench: Bench) -> None:
     more = asyncio.Event()
 
