@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 SDK := .venv-openai
+FUZZ := .venv-fuzz
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance compat bench bench-admission bench-ledger lock
+.PHONY: help setup run check fix test test-all unit sim conformance compat bench bench-admission bench-ledger bench-sse fuzz lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +60,15 @@ test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
 test-all: $(VENV)/.dev $(SDK)/.made ## The same with thousands of examples of each law, in about half an hour
 	$(BIN)/pytest -q -n 2 --dist loadfile --hypothesis-profile thorough --timeout 1800
 
+$(FUZZ)/.made: tests/fuzz/fuzz.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(FUZZ)
+	$(UV) pip install --quiet --python $(FUZZ)/bin/python --require-hashes -r tests/fuzz/fuzz.lock
+	@touch $@
+
+fuzz: $(FUZZ)/.made ## Look for bytes that break a law of streams, until stopped (ARGS="-max_total_time=120")
+	@mkdir -p $(FUZZ)/corpus
+	@$(FUZZ)/bin/python -m tests.fuzz -dict=tests/fuzz/sse.dict $(ARGS) $(FUZZ)/corpus tests/fuzz/corpus
+
 sim: $(VENV)/.dev ## The admission scripts against their specification and its laws, and faults made on purpose
 	@$(BIN)/python -m tests.sim $(ARGS)
 
@@ -74,6 +84,9 @@ bench-admission: $(VENV)/.runtime ## What the scripts take of client and store, 
 bench-ledger: $(VENV)/.runtime ## CPU time of storing a request's events
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)
 
+bench-sse: $(VENV)/.runtime ## That the cost of a streamed event grows with its bytes alone, however small its pieces are
+	@$(BIN)/python -m tests.bench.sse $(ARGS)
+
 compat: $(VENV)/.dev ## Compare a real upstream's answers with those through the gateway (REAL_UPSTREAM=http://127.0.0.1:PORT)
 	@$(BIN)/python -m tests.compat.real_upstream $(REAL_UPSTREAM)
 
@@ -81,3 +94,4 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build -o requirements.lock
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build --group dev -o requirements-dev.lock
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/compat/openai.in -o tests/compat/openai.lock
+	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock

@@ -79,7 +79,8 @@ class ChunkEditor:
         if usage is not None:
             edited["usage"] = usage
         elif chunk.usage is None and not moves and self._learn(members, edited):
-            return self.edited_head + members.body[len(self.head) :] + END
+            # One copy, where a sum would make three: the event may be large.
+            return b"".join((self.edited_head, memoryview(members.body)[len(self.head) :], END))
         elif chunk.usage is not None:
             edited["usage"] = self.usage(members, read_usage(chunk.usage)) if self._edits.running_usage else None
         if moves:
