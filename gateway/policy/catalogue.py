@@ -58,10 +58,7 @@ class Dynamic(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit.
-
-    `dynamic` None: rates stay as they are written.
-    """
+    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit, or no growth."""
 
     rpm: int | None = None
     tpm: int | None = None
