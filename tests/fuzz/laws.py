@@ -15,7 +15,8 @@ from tests.unit.providers.streams import DONE, Run, chunk, edits, event, run, us
 LINE_ENDS = (b"\n", b"\r\n", b"\r")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-LONGEST_STEP = 16
+LONGEST_STEP, MOST_PIECES, MOST_PARTS = 16, 100, 12
+"""A fuzzer gets further with many short streams than with few long ones."""
 
 SMALL_EVENT_BYTES = 300
 """A bound on events that streams of a few events reach."""
@@ -75,9 +76,9 @@ PARTS = (
 
 
 def composed(numbers: bytes) -> bytes:
-    """Return the stream that these numbers choose, part by part; behind the last one, the rest stands as it is."""
+    """Return the stream that these numbers choose, part by part; behind a number too large for any, the rest stands as it is."""
     found: list[bytes] = []
-    for place, number in enumerate(numbers):
+    for place, number in enumerate(numbers[:MOST_PARTS]):
         part, end = number % (len(PARTS) + 1), LINE_ENDS[number // (len(PARTS) + 1) % len(LINE_ENDS)]
         if part == len(PARTS):
             return b"".join(found) + numbers[place + 1 :]
@@ -98,11 +99,13 @@ def check(data: bytes) -> None:
         endpoint=Endpoint.COMPLETIONS if flag & 4 else Endpoint.CHAT,
         choices=2 if flag & 8 else 1,
         running_usage=bool(flag & 16),
+        usage_on_finish=bool(flag & 128) and not flag & 2,
     )
     most = SMALL_EVENT_BYTES if flag & 32 else MOST_EVENT_BYTES
-    assert_events(stream, step=step % LONGEST_STEP + 1)
+    step = max(step % LONGEST_STEP + 1, len(stream) // MOST_PIECES)
+    assert_events(stream, step=step)
     if not flag & 64:
-        cut_anywhere(stream, cuts, wanted, most, step=step % LONGEST_STEP + 1)
+        cut_anywhere(stream, cuts, wanted, most, step=step)
 
 
 def cut_anywhere(stream: bytes, cuts: Sequence[int], wanted: Edits, most: int = MOST_EVENT_BYTES, *, step: int = 1) -> Run:
@@ -136,7 +139,7 @@ def assert_answer(found: Run, wanted: Edits) -> None:
     assert not ended or payloads[-1] == b"[DONE]"
     for sent in found.chunks:
         assert (sent["model"], sent["service_tier"]) == (wanted.model, wanted.tier)
-        assert wanted.show_usage or wanted.running_usage or sent.get("usage") is None
+        assert wanted.show_usage or wanted.running_usage or wanted.usage_on_finish or sent.get("usage") is None
 
 
 def assert_events(stream: bytes, *, step: int = 1) -> None:
