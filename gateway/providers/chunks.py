@@ -50,6 +50,7 @@ class Chunk(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: object = None
     error: object = None
+    detail: object = None
     id: object = UNSET
     service_tier: str | UnsetType | None = UNSET
     kind: str | None = msgspec.field(name="object", default=None)
@@ -57,7 +58,7 @@ class Chunk(msgspec.Struct, gc=False):
     @property
     def is_error(self) -> bool:
         """Return whether this is an error, or an answer that ends in one."""
-        if self.error or self.kind == "error":
+        if self.error or self.kind == "error" or (self.detail and not self.choices):
             return True
         return any(choice.finish_reason == "error" for choice in self.choices or ())
 

@@ -1,7 +1,7 @@
 """An upstream's error body, whatever its shape, as one value (wire contract, 6.4).
 
 Shapes: OpenAI's envelope, vLLM's flat one, FastAPI's `detail` (string, object, list), Anthropic's, Google's (also as a list),
-OpenRouter's, a bare string. What the complaint means is decided in `gateway.providers.failures`. Pure.
+OpenRouter's (in a choice too), a bare string. What the complaint means is decided in `gateway.providers.failures`. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,13 +49,19 @@ def read_complaint(said: object) -> Complaint:
     detail = said.get("detail")
     if isinstance(detail, list) and not said.get("error"):
         return _listed(detail)
-    for inner in (said.get("error"), detail):
+    for inner in (said.get("error"), detail, _error_of_choice(said.get("choices"))):
         if isinstance(inner, str):
             return _flat({"message": inner})
         if isinstance(inner, Mapping):
             nested = inner.get("error")
             return _flat({"message": nested} if isinstance(nested, str) else inner)
     return _flat(said)
+
+
+def _error_of_choice(choices: object) -> object:
+    """Return the error that stands in the first choice of an answer, where OpenRouter tells how one has ended."""
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return first.get("error") if isinstance(first, Mapping) else None
 
 
 def _flat(said: Mapping[str, object]) -> Complaint:
@@ -69,7 +75,7 @@ def _flat(said: Mapping[str, object]) -> Complaint:
         code=code if isinstance(code, str) else None,
         words=frozenset(word.lower() for word in (said.get("type"), said.get("status"), code) if isinstance(word, str)),
         number=_number(code),
-        text=f"{shown} {raw if isinstance(raw, str) else ''}"[:4096].lower(),
+        text=f"{shown} {raw if isinstance(raw, str) else ''}"[:4096].strip().lower(),
     )
 
 

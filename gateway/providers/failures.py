@@ -9,8 +9,10 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 
+import msgspec
+
 from gateway.faults import Failed, Fault, FieldError
-from gateway.providers.complaints import Complaint, complaint_of, read_complaint
+from gateway.providers.complaints import Complaint, complaint_of, decode, read_complaint
 from gateway.providers.dates import http_date
 from gateway.providers.headroom import MOST_WAIT_MS, exhausted_ms
 from gateway.providers.redaction import redacted
@@ -26,33 +28,54 @@ BUSY_WORDS = frozenset(
 BILLING_WORDS = frozenset(
     {"insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded"}
     | {"organization_usage_limit_exceeded", "billing_hard_limit_reached", "billing_not_active", "balance_error", "billing_error"}
+    | {"exceeded_current_quota_error", "arrearage"}
 )
 RATE_WORDS = frozenset({"rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"})
 CREDENTIAL_WORDS = frozenset({"invalid_api_key", "authentication_error", "auth_error", "permission_error", "unauthenticated"})
-STALE_WORDS = frozenset({"model_not_found", "model_decommissioned", "model_not_active"})
+STALE_WORDS = frozenset(
+    {"model_not_found", "model_decommissioned", "model_not_active", "model_not_available", "deploymentnotfound", "unknown_url"}
+)
 CONTEXT_WORDS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 FILTER_WORDS = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
-SERVER_WORDS = frozenset({"server_error", "api_error", "internal_error", "internal"})
+SERVER_WORDS = frozenset({"server_error", "api_error", "internal_error", "internal", "internalservererror"})
+TIMEOUT_WORDS = frozenset({"timeout_error", "timeout", "deadline_exceeded", "upstream_timeout"})
+MISSING_WORDS = frozenset({"not_found_error", "not_found", "notfounderror"})
+CLIENT_WORDS = frozenset({"invalid_request_error", "badrequesterror", "bad_request_error", "bad_request", "invalid_argument"})
 
 WORD_STATUSES: tuple[tuple[frozenset[str], int], ...] = (
     (BUSY_WORDS, 503),
     (BILLING_WORDS, 402),
     (RATE_WORDS, 429),
     (CREDENTIAL_WORDS, 401),
-    (CONTEXT_WORDS | FILTER_WORDS | STALE_WORDS, 400),
+    (TIMEOUT_WORDS, 504),
     (SERVER_WORDS, 500),
+    (CONTEXT_WORDS | FILTER_WORDS | STALE_WORDS, 400),
+    (MISSING_WORDS, 404),
+    (frozenset({"request_too_large"}), 413),
 )
 """The status that an error's own words stand for, where it came with none."""
 
 BUSY_TEXT = re.compile(r"model busy|no capacity|resource unavailable|(?:at|over) capacity|overloaded")
 BILLING_TEXT = re.compile(r"payment method|insufficient (?:balance|credit|fund)|inference prohibited|exceeded your current quota")
 # Messages may quote the request: what blames the provider has to stand where a client's words cannot.
+ACCOUNT_TEXT = re.compile(
+    r"(?:your )?(?:(?:credit|account) balance|account is not active)|(?:you have )?(?:insufficient|no) (?:balance|credit|fund)"
+    r"|(?:(?:this|your) )?(?:account|organization) (?:is|has been) (?:disabled|suspended|deactivated|overdue)"
+    r"|(?:(?:the|an|no|incorrect|invalid|missing) )?api key\b"
+)
 STALE_TEXT = re.compile(
     r"(?:the )?model .{0,200}(?:does not exist|not found|decommissioned)|(?:request error: )?model not supported"
 )
+NOWHERE_TEXT = re.compile(
+    r"(?:404:? )?(?:the )?(?:requested )?(?:page|resource|url|route|path)? ?(?:was )?not found\.?$"
+    r"|(?:invalid|unknown request) url|model: |models?/|no endpoints found|the api deployment "
+)
+"""What a 404 says of the address or the model that it was asked for, neither of which is the client's."""
 CONTEXT_TEXT = re.compile(
-    r"context (?:length|window|size)|(?:input|prompt) (?:is )?too long"
-    r"|maximum number of (?:input )?tokens|reduce the length of the"
+    r"context (?:length|window|size|limit)|(?:input|prompt) (?:is )?too long"
+    r"|maximum (?:(?:prompt|input|sequence) length|model length|number of (?:input )?tokens)|reduce the length of the"
+    r"|model token limit|prompt token count|tokens in the prompt cannot exceed|range of input length"
+    r"|`inputs` (?:tokens \+ `max_new_tokens` )?must (?:be <=|have less than)"
 )
 FILTER_TEXT = re.compile(
     r"content management policy|content (?:policy|filter)|safety system|flagged (?:by|as|for)|requires moderation"
@@ -65,6 +88,8 @@ OUR_TEXT = re.compile(
 )
 
 PLAIN_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
+
+NO_ANSWER = Failed(fault=Fault.BAD_ANSWER, status=200)
 
 
 def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
@@ -84,11 +109,19 @@ def failure_inside(said: object, *, upstream_model: str = "") -> Failed:
     complaint = read_complaint(said)
     status = complaint.number or _status_of_words(complaint)
     if not status:
-        return Failed(fault=Fault.BAD_ANSWER, status=200)
+        return NO_ANSWER
     fault = _fault_of_words(complaint, status) or _fault_of_status(status, complaint)
     if fault is Fault.REJECTED:
         return _rejected(status, complaint, upstream_model, None)
     return Failed(fault=fault, status=200)
+
+
+def failure_of(body: bytes, *, upstream_model: str = "") -> Failed:
+    """Name what a 2xx body means that is no answer: by the error in it, where there is one."""
+    try:
+        return failure_inside(decode(body), upstream_model=upstream_model)
+    except (msgspec.DecodeError, RecursionError):
+        return NO_ANSWER
 
 
 def retry_after_ms(headers: Mapping[bytes, bytes]) -> int | None:
@@ -112,18 +145,21 @@ def _fault_of_words(complaint: Complaint, status: int) -> Fault | None:
     if status in (400, 403, 422) and (words & FILTER_WORDS or FILTER_TEXT.search(text)):
         return Fault.REJECTED
     if status in CLIENT_STATUSES:
-        return _fault_of_refusal(complaint)
+        return _fault_of_refusal(complaint, status)
     return None
 
 
-def _fault_of_refusal(complaint: Complaint) -> Fault | None:
+def _fault_of_refusal(complaint: Complaint, status: int) -> Fault | None:
     """Tell what of a 4xx is ours, not the client's."""
-    if complaint.words & STALE_WORDS or STALE_TEXT.match(complaint.text):
+    words, text = complaint.words, complaint.text
+    if words & CREDENTIAL_WORDS or ACCOUNT_TEXT.match(text):
+        return Fault.CREDENTIAL
+    if words & STALE_WORDS or STALE_TEXT.match(text) or (status == 404 and NOWHERE_TEXT.match(text)):
         return Fault.STALE_MODEL
-    if complaint.param in OUR_FIELDS or OUR_TEXT.match(complaint.text):
+    if complaint.param in OUR_FIELDS or OUR_TEXT.match(text):
         return Fault.STALE_MODEL
     # Some providers answer 413 where a request alone would pass the account's tokens a minute.
-    return Fault.ACCOUNT_RATE if complaint.words & RATE_WORDS else None
+    return Fault.ACCOUNT_RATE if words & RATE_WORDS else None
 
 
 def _fault_of_status(status: int, complaint: Complaint) -> Fault:
@@ -145,31 +181,32 @@ def _fault_of_status(status: int, complaint: Complaint) -> Fault:
 
 
 def _status_of_words(complaint: Complaint) -> int:
-    """Return the status that an error without a number would have come with, 0 where its words say nothing."""
-    words = complaint.words
-    for known, status in (
-        (BUSY_WORDS, 503),
-        (BILLING_WORDS, 402),
-        (RATE_WORDS, 429),
-        (CREDENTIAL_WORDS, 401),
-        (SERVER_WORDS, 500),
-    ):
-        if words & known:
+    """Return the status that an error without a number would have come with, 0 where it says too little to tell.
+
+    A client's fault comes last: providers use that type for much else, and tell what it is beside it.
+    """
+    for words, status in WORD_STATUSES:
+        if complaint.words & words:
             return status
-    if words & (CONTEXT_WORDS | FILTER_WORDS | STALE_WORDS):
-        return 400
-    return 429 if BUSY_TEXT.search(complaint.text) else 0
+    if BUSY_TEXT.search(complaint.text):
+        return 429
+    if complaint.fields:
+        return 422
+    return 400 if complaint.words & CLIENT_WORDS or complaint.param or CONTEXT_TEXT.search(complaint.text) else 0
 
 
 def _rejected(status: int, complaint: Complaint, upstream_model: str, wait_ms: int | None) -> Failed:
     code = complaint.code if complaint.code is not None and PLAIN_CODE.fullmatch(complaint.code) else None
+    if code is not None and redacted(code, upstream_model) != code:
+        code = None
     if complaint.words & CONTEXT_WORDS or CONTEXT_TEXT.search(complaint.text):
-        code = "context_length_exceeded"
+        # One status for the codes that clients act on, whatever it came with.
+        code, status = "context_length_exceeded", 400
     elif complaint.words & FILTER_WORDS or FILTER_TEXT.search(complaint.text):
-        code = "content_filter"
+        code, status = "content_filter", 400
     return Failed(
         fault=Fault.REJECTED,
-        status=400 if status == 403 else status,
+        status=status,
         message=redacted(complaint.message, upstream_model),
         param=None if complaint.param is None else redacted(complaint.param, upstream_model),
         code=code,

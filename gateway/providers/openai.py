@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.errors import InvalidJson, Unprocessable
-from gateway.faults import Failed, Fault
+from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
-from gateway.providers.failures import failure, failure_inside
+from gateway.providers.failures import failure, failure_of
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.protocol import Answer, Call, Edits
 from gateway.wire.members import splice, split
@@ -42,8 +42,6 @@ BOUNDS = ("max_tokens", "max_completion_tokens")
 OWNED_BY_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 
 SAFE_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
-
-decode = msgspec.json.Decoder().decode
 
 
 class OpenAI:
@@ -87,9 +85,9 @@ class OpenAI:
         try:
             members, found = split(body), decode_chunk(body)
             if found.is_error or not found.choices:
-                return failure_inside(decode(body), upstream_model=edits.upstream_model)
+                return failure_of(body, upstream_model=edits.upstream_model)
         except (InvalidJson, Unprocessable, msgspec.DecodeError, RecursionError):
-            return Failed(fault=Fault.BAD_ANSWER, status=200)
+            return failure_of(body, upstream_model=edits.upstream_model)
         tier = found.service_tier if isinstance(found.service_tier, str) else None
         echo = edits.tariff.echo(tier)
         edited = common_edits(edits, echo)
@@ -107,10 +105,7 @@ class OpenAI:
 
     def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a 2xx means that should have been an event stream: an error in it by its code, anything else no answer."""
-        try:
-            return failure_inside(decode(body), upstream_model=upstream_model)
-        except (msgspec.DecodeError, RecursionError):
-            return Failed(fault=Fault.BAD_ANSWER, status=200)
+        return failure_of(body, upstream_model=upstream_model)
 
     def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a status other than 2xx means."""

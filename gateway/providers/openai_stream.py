@@ -166,6 +166,8 @@ class OpenAIStream:
             # No chunk, whole or cut short: nothing of the answer is lost with it, and clients fail on it.
             self.strange_events += payload != NULL
             return None
+        if payload.startswith(b"["):
+            return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)
         chunk = decode_chunk(payload)
         if chunk.is_error:
             return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)

@@ -27,6 +27,20 @@ def envelope_of(message: str = "boom", kind: str = "x", code: object = None, par
         (404, envelope_of("The model `up-nat` does not exist", code="model_not_found"), Fault.STALE_MODEL),
         (404, {"detail": "The model `up-nat` does not exist."}, Fault.STALE_MODEL),
         (404, b"<html>no such page</html>", Fault.STALE_MODEL),
+        (404, {"detail": "Not Found"}, Fault.STALE_MODEL),
+        (404, {"error": {"code": "404", "message": "Resource not found"}}, Fault.STALE_MODEL),
+        (404, envelope_of("Invalid URL (POST /v1/chat/completion)"), Fault.STALE_MODEL),
+        (404, {"type": "error", "error": {"type": "not_found_error", "message": "model: up-nat"}}, Fault.STALE_MODEL),
+        (404, {"error": {"code": 404, "status": "NOT_FOUND", "message": "models/up-nat is not found"}}, Fault.STALE_MODEL),
+        (404, {"error": {"code": 404, "message": "No endpoints found for up-nat."}}, Fault.STALE_MODEL),
+        (404, {"error": {"code": "DeploymentNotFound", "message": "The API deployment does not exist."}}, Fault.STALE_MODEL),
+        (404, envelope_of("File not found: Resource not found"), Fault.REJECTED),
+        (400, envelope_of("Your credit balance is too low to access the API"), Fault.CREDENTIAL),
+        (400, envelope_of("Insufficient balance, please recharge"), Fault.CREDENTIAL),
+        (400, envelope_of("This organization has been disabled."), Fault.CREDENTIAL),
+        (400, {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}, Fault.CREDENTIAL),
+        (400, envelope_of("Incorrect API key provided", code="invalid_api_key"), Fault.CREDENTIAL),
+        (400, envelope_of("messages.0: 'your credit balance is too low' is no role"), Fault.REJECTED),
         (404, envelope_of("The file file-123 was not found"), Fault.REJECTED),
         (400, {"error": {"code": "REQUEST_ERROR", "message": "Request error: Model not supported"}}, Fault.STALE_MODEL),
         (
@@ -121,10 +135,40 @@ def test_a_refusal_is_told_in_the_providers_words(said: object, message: str, pa
         envelope_of("Input too long: 9000 input tokens, limit is 8192 for this model"),
         {"detail": "This model's maximum context length is 32768 tokens."},
         {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": "prompt is too long: 9 tokens"}}},
+        envelope_of("Prompt contains 9000 tokens, too large for model with 8192 maximum context length"),
+        envelope_of("The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+        envelope_of("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."),
+        envelope_of("too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000"),
+        envelope_of("Input validation error: `inputs` must have less than 4096 tokens. Given: 5000"),
+        envelope_of("`inputs` tokens + `max_new_tokens` must be <= 8192. Given: 9000 `inputs` tokens"),
+        envelope_of("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+        envelope_of("This model's maximum prompt length is 131072 but the request contains 537812 tokens."),
+        envelope_of("Your request exceeded model token limit: 8192"),
+        envelope_of("prompt token count of 130000 exceeds the limit of 128000"),
+        envelope_of("Range of input length should be [1, 30720]"),
+        envelope_of("The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
     ],
 )
-def test_context_length_has_one_code(said: object) -> None:
-    assert failed(400, said).code == "context_length_exceeded"
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_context_length_has_one_code_and_one_status(status: int, said: object) -> None:
+    found = failed(status, said)
+    assert (found.fault, found.status, found.code) == (Fault.REJECTED, 400, "context_length_exceeded")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 100000. This model supports at most 16384 completion tokens",
+        "Invalid 'stop': array too long. Expected an array with maximum length 4",
+        "The image is too large",
+    ],
+)
+def test_what_is_too_much_of_something_else_is_no_context_length(message: str) -> None:
+    assert failed(400, envelope_of(message, code="invalid_value")).code == "invalid_value"
+
+
+def test_a_code_that_gives_something_away_is_not_shown() -> None:
+    assert failed(400, envelope_of("bad", code="up-nat")).code is None
 
 
 @pytest.mark.parametrize(
@@ -172,7 +216,16 @@ def test_a_422_without_a_list_still_has_its_detail() -> None:
         ({"error": {"message": "oops", "type": "server_error"}}, Fault.SERVER, 200),
         ({"error": {"code": 400, "message": "context length"}}, Fault.REJECTED, 400),
         ({"error": {"code": "context_length_exceeded", "message": "long"}}, Fault.REJECTED, 400),
-        ({"error": {"message": "oops", "type": "invalid_request_error"}}, Fault.BAD_ANSWER, 200),
+        ({"error": {"message": "oops", "type": "invalid_request_error"}}, Fault.REJECTED, 400),
+        ({"error": {"message": "Model busy", "type": "invalid_request_error"}}, Fault.BUSY, 200),
+        ({"error": {"message": "messages: none", "code": "invalid_value", "param": "messages"}}, Fault.REJECTED, 400),
+        ({"type": "error", "error": {"type": "request_too_large", "message": "large"}}, Fault.REJECTED, 413),
+        ({"type": "error", "error": {"type": "not_found_error", "message": "model: up-nat"}}, Fault.STALE_MODEL, 200),
+        ({"type": "error", "error": {"type": "timeout_error", "message": "slow"}}, Fault.UPSTREAM_TIMEOUT, 200),
+        ({"detail": [{"loc": ["body", "n"], "msg": "too many", "type": "value_error"}]}, Fault.REJECTED, 422),
+        ({"detail": "This model's maximum context length is 10 tokens"}, Fault.REJECTED, 400),
+        ([{"error": {"code": 503, "status": "UNAVAILABLE", "message": "later"}}], Fault.BUSY, 200),
+        ({"choices": [{"error": {"code": 502, "message": "down"}, "finish_reason": "error"}]}, Fault.SERVER, 200),
         ({"error": "oops"}, Fault.BAD_ANSWER, 200),
         (None, Fault.BAD_ANSWER, 200),
     ],
