@@ -130,7 +130,7 @@ class Walk:
         """Give the candidate up and ask for the next. Raises the failure's own error when none may follow."""
         job = self._job
         reservation = job.reservation
-        self._failed = failed
+        self._failed = told = verdicts.telling(self._failed, failed)
         if failed.retry_after_ms is not None:
             self._hints_ms.append(failed.retry_after_ms)
         self._ends.append(End(self._place, end_class(failed), failed.sent))
@@ -138,7 +138,7 @@ class Walk:
         waits = self._waiting.next(job.plan.patience) is not None
         self._ahead = self._offered = remaining(job.plan, self._ends, waits=waits)
         if not self._offered or not self._may_repeat(failed):
-            raise verdicts.exhausted(failed, candidate.target.tier, self._hints_ms)
+            raise verdicts.exhausted(told, candidate.target.tier, self._hints_ms)
         wait = self._wait()
         ending = reservation.hand_over_ending()
         switch = Switch(reservation.record.request_id, ending, self._rows(), job.snapshot.lease_ttl_ms, wait)
@@ -203,7 +203,7 @@ class Walk:
         return Adopt(job.reservation.record.request_id, row, job.snapshot.lease_ttl_ms, job.opened)
 
     def _refused(self) -> GatewayError:
-        """Return the error of a walk without room: the last contacted provider's word, unless the caller's own limit ended it."""
+        """Return the error of a walk without room: a contacted provider's word, unless the caller's own limit ended it."""
         rows = [candidate.row for candidate in self._job.plan.candidates]
         if self._failed is None or verdicts.ends_walk(self._refusals):
             return verdicts.refused(rows, self._refusals)

@@ -40,6 +40,7 @@ TIMEOUTS = frozenset({Fault.TIMEOUT, Fault.UPSTREAM_TIMEOUT})
 BAD_ANSWERS = frozenset({Fault.PROTOCOL, Fault.BAD_ANSWER})
 OUR_OWN = (Draining, Internal, LimiterUnavailable)
 OUR_ACCOUNT = frozenset({Fault.CREDENTIAL, Fault.BILLING})
+OUR_SETUP = OUR_ACCOUNT | {Fault.STALE_MODEL}
 
 
 def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
@@ -111,8 +112,18 @@ def rate_limited(row: Row, refusal: Refusal) -> RateLimited:
     return RateLimited(text, dimension=dimension, retry_after_ms=refusal.wait_ms or BUSY_WAIT_MS)
 
 
+def telling(earlier: Failed | None, later: Failed) -> Failed:
+    """Return which of two failures the client hears of: the later, unless the earlier alone is something that it can act on.
+
+    A request that is at fault itself can be changed, a busy model waited for; that our own set-up failed elsewhere helps nobody.
+    """
+    if earlier is None or later.fault is Fault.REJECTED:
+        return later
+    return earlier if earlier.fault is Fault.REJECTED or (later.fault in OUR_SETUP and earlier.fault not in OUR_SETUP) else later
+
+
 def exhausted(failed: Failed, tier: Tier, hints_ms: Sequence[int]) -> GatewayError:
-    """Return what a request hears whose last contacted provider failed; `hints_ms` are the waits that providers asked for."""
+    """Return what a request hears whose walk ends in this failure; `hints_ms` are the waits that providers asked for."""
     fault = failed.fault
     if fault is Fault.REJECTED:
         return UpstreamRejected(failed)

@@ -182,7 +182,7 @@ async def test_a_hint_beyond_an_sdks_patience_says_not_to_retry(walk: Scene) -> 
 @pytest.mark.parametrize(
     ("last", "status", "code"),
     [
-        (refuses(401), 502, "upstream_auth_error"),
+        (refuses(401), 429, "engine_overloaded"),
         (refuses(500), 502, "upstream_unavailable"),
         (refuses(200, b"<html>"), 502, "upstream_bad_response"),
         (refuses(408), 504, "upstream_timeout"),
@@ -190,7 +190,9 @@ async def test_a_hint_beyond_an_sdks_patience_says_not_to_retry(walk: Scene) -> 
     ],
     ids=["our_key", "server_error", "html", "timeout", "overloaded"],
 )
-async def test_the_end_is_that_of_the_last_provider_contacted(last: Script, status: int, code: str, walk: Scene) -> None:
+async def test_the_end_is_that_of_the_last_provider_contacted_unless_only_our_account_failed_there(
+    last: Script, status: int, code: str, walk: Scene
+) -> None:
     walk.models.acts.update({"A": refuses(429, BUSY, retry_after="9"), "B": last})
     async with walk.filled("C"):
         response = await walk.ask(models=["A", "B", "C"], fail_fast=True)

@@ -8,7 +8,7 @@ from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
 from gateway.policy.growth import at_scale
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.record import Outcome
-from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused
+from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused, telling
 
 DYNAMIC = Dynamic(window_ms=900_000, ceiling_milli=20_000)
 ESTIMATE = Estimate(1, 10, 90, 100)
@@ -205,3 +205,23 @@ def test_a_budget_ends_the_walk_whatever_else_refused(owner: str, words: str) ->
         error = refused([row(), row()], refusals)
         assert (error.error_code, error.error_type, error.retryable) == ("insufficient_quota", "insufficient_quota", False)
         assert (error.retry_after_ms, words in error.message) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "told"),
+    [
+        (None, Fault.SERVER, "later"),
+        (Fault.BUSY, Fault.SERVER, "later"),
+        (Fault.SERVER, Fault.BUSY, "later"),
+        (Fault.BUSY, Fault.REJECTED, "later"),
+        (Fault.REJECTED, Fault.REJECTED, "later"),
+        *((Fault.REJECTED, fault, "earlier") for fault in Fault if fault is not Fault.REJECTED),
+        *((fault, Fault.CREDENTIAL, "earlier") for fault in (Fault.BUSY, Fault.ACCOUNT_RATE, Fault.TIMEOUT, Fault.SERVER)),
+        *((Fault.BUSY, fault, "earlier") for fault in (Fault.CREDENTIAL, Fault.BILLING, Fault.STALE_MODEL)),
+        (Fault.CREDENTIAL, Fault.BILLING, "later"),
+        (Fault.CREDENTIAL, Fault.BUSY, "later"),
+    ],
+)
+def test_the_client_hears_of_what_it_can_act_on(earlier: Fault | None, later: Fault, told: str) -> None:
+    before, after = None if earlier is None else Failed(fault=earlier), Failed(fault=later)
+    assert telling(before, after) is (before if told == "earlier" else after)
