@@ -3,8 +3,6 @@
 A word that is lost costs little: the end of the attempt says most of it again.
 """
 
-import asyncio
-
 from gateway.admission.connection import AdmissionUnavailable
 from gateway.admission.failover import Failover
 from gateway.policy.admission import Report
@@ -22,16 +20,13 @@ class Reports:
         """Reports that the store did not answer."""
 
     def tell(self, report: Report) -> None:
-        """Send a report soon."""
+        """Send a report soon: before whatever is sent from now on, since the end of an attempt leaves nothing to report on."""
         if not self._told:
-            asyncio.get_running_loop().call_soon(self._leave)
+            self._owned.detach(self._send(), name="admission-report")
         self._told.append(report)
 
-    def _leave(self) -> None:
+    async def _send(self) -> None:
         told, self._told = self._told, []
-        self._owned.detach(self._send(told), name="admission-report")
-
-    async def _send(self, told: list[Report]) -> None:
         try:
             await self._admission.report(told)
         except AdmissionUnavailable:
