@@ -214,7 +214,7 @@ class Walk:
         came_back = any(end.candidate == place for end in self._ends)
         self._ends.append(End(place, refusal_class(refusal), sent=False))
         self._refusals.append(replace(refusal, row=place))
-        if refusal.wait_ms is not None and not refusal.charge.tenant:
+        if refusal.wait_ms is not None and not refusal.charge.tenant and not came_back:
             self._hints_ms.append(refusal.wait_ms)
         candidates = self._job.plan.candidates
         deployment = candidates[place].target.deployment
