@@ -9,10 +9,9 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from gateway.policy.admission import Order, Upstream, Word
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import BUSY, error, refuses
-from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, model, outcomes, walking, walks
+from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, model, outcomes, reset, walking, walks
 from tests.integration.fallback.chain import closed_url
 from tests.integration.scene import Scene
 from tests.valkey import Valkey
@@ -41,13 +40,6 @@ async def walk(shared: Scene) -> AsyncIterator[Scene]:
     yield shared
     await shared.rest()
     await reset(shared)
-
-
-async def reset(walk: Scene) -> None:
-    """Have the gateway forget all that it knows of its upstreams."""
-    gateway = walk.run.gateway
-    deployments = [each for model in gateway._corridor.snapshot.catalogue.models.values() for each in model.deployments]
-    await gateway._admission.order(Order(Word.RESET, tuple(Upstream(each.id, each.provider.name) for each in deployments)))
 
 
 class Turns:

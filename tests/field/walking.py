@@ -9,6 +9,7 @@ import httpx
 import msgspec
 import pytest
 
+from gateway.policy.admission import Order, Upstream, Word
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import DONE, SSE, Models, answers, error, event, streams
 from tests.integration.fallback.chain import FORGIVING, PRICE, closed_url
@@ -40,6 +41,13 @@ async def walking(settings: dict[str, Any], valkey: Valkey, factory: pytest.Temp
     """Run one gateway for all tests of a module."""
     async with scene(Models(), settings, valkey, factory.mktemp("field")) as found:
         yield found
+
+
+async def reset(walk: Scene) -> None:
+    """Have the gateway forget all that it knows of its upstreams."""
+    gateway = walk.run.gateway
+    deployments = [each for model in gateway._corridor.snapshot.catalogue.models.values() for each in model.deployments]
+    await gateway._admission.order(Order(Word.RESET, tuple(Upstream(each.id, each.provider.name) for each in deployments)))
 
 
 class Mode(msgspec.Struct, frozen=True):
