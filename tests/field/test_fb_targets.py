@@ -114,7 +114,7 @@ async def test_fb_12_the_model_of_an_answer_is_the_one_that_served_by_the_client
         walk.models.acts["B1"] = streams(*named, event({}, choices=[], usage={"prompt_tokens": 1, "completion_tokens": 2}), DONE)
     else:
         walk.models.acts["B1"] = mode.answer("Hello", model="vendor/m-up-b")
-    extra = {"stream_options": {"include_usage": True}} if mode.stream else {}
+    extra: dict[str, Any] = {"stream_options": {"include_usage": True}} if mode.stream else {}
     response = await mode.ask(walk, models=["A", name], **extra)
     found = chunks(response) if mode.stream else [response.json()]
     assert {each["model"] for each in found} == {name}
@@ -153,7 +153,7 @@ async def test_fb_14_each_is_sent_the_clients_request_by_its_own_rules_alone(
     order: tuple[str, str], mode: Mode, walk: Scene
 ) -> None:
     walk.models.acts[f"{order[0]}1"] = refuses(500)
-    asked = {"temperature": 0.2, "max_tokens": 100, "k": {"a": [1]}, "service_tier": "priority"}
+    asked: dict[str, Any] = {"temperature": 0.2, "max_tokens": 100, "k": {"a": [1]}, "service_tier": "priority"}
     asked |= {"store": True} if mode.chat else {}
     response = await mode.ask(walk, models=[*order], **asked)
     prompt: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]} if mode.chat else {"prompt": "hi"}
