@@ -21,11 +21,11 @@ FORGIVING = {"failures": 1_000, "window": "1ms", "cooldown_max": "1ms", "open": 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
-    quick = {"first_content": "150ms", "total": "150ms"}
+    quick = {"first_content": "80ms", "total": "80ms"}
     models = {
         "T": model("p", "q", name="T", timeouts=quick),
         "half": model("nobody", "p", name="half"),
-        "hole": model("hole", name="hole", timeouts={"connect": "150ms"}),
+        "hole": model("hole", name="hole", timeouts={"connect": "80ms"}),
         "alone": model(name="alone"),
         "B": model("r", name="B"),
     }
@@ -86,7 +86,6 @@ async def test_fb_15_what_was_sent_is_not_sent_there_again(script: Script, mode:
     response = await mode.ask(walk, model="T")
     assert (response.status_code in (502, 504), walk.models.asked) == (True, ["T1", "T2"] * 2)
     assert len(outcomes(response)) == 2
-    assert (await walk.run.rows())[0]["attempts"] == 2
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
