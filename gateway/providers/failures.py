@@ -6,7 +6,7 @@ refusal of the request itself is, and is told in the provider's words, redacted.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 
 import msgspec
@@ -92,19 +92,19 @@ PLAIN_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 NO_ANSWER = Failed(fault=Fault.BAD_ANSWER, status=200)
 
 
-def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
-    """Name what a reply with a status other than 2xx means; header names are in lower case."""
+def failure(status: int, headers: Mapping[bytes, bytes], body: bytes, *, hidden: Sequence[str] = ()) -> Failed:
+    """Name what a reply with a status other than 2xx means; header names are in lower case, `hidden` is not to be told."""
     complaint = complaint_of(body)
     fault = _fault_of_words(complaint, status) or _fault_of_status(status, complaint)
     wait_ms = retry_after_ms(headers)
     if fault is Fault.REJECTED:
-        return _rejected(status, complaint, upstream_model, wait_ms)
+        return _rejected(status, complaint, hidden, wait_ms)
     if fault is Fault.ACCOUNT_RATE and wait_ms is None:
         wait_ms = exhausted_ms(headers)
     return Failed(fault=fault, status=status, retry_after_ms=wait_ms)
 
 
-def failure_inside(said: object, *, upstream_model: str = "") -> Failed:
+def failure_inside(said: object, *, hidden: Sequence[str] = ()) -> Failed:
     """Name what an error means that came inside a 200, as a body or as an event: by its code, like a status."""
     complaint = read_complaint(said)
     status = complaint.number or _status_of_words(complaint)
@@ -112,14 +112,14 @@ def failure_inside(said: object, *, upstream_model: str = "") -> Failed:
         return NO_ANSWER
     fault = _fault_of_words(complaint, status) or _fault_of_status(status, complaint)
     if fault is Fault.REJECTED:
-        return _rejected(status, complaint, upstream_model, None)
+        return _rejected(status, complaint, hidden, None)
     return Failed(fault=fault, status=200)
 
 
-def failure_of(body: bytes, *, upstream_model: str = "") -> Failed:
+def failure_of(body: bytes, *, hidden: Sequence[str] = ()) -> Failed:
     """Name what a 2xx body means that is no answer: by the error in it, where there is one."""
     try:
-        return failure_inside(decode(body), upstream_model=upstream_model)
+        return failure_inside(decode(body), hidden=hidden)
     except (msgspec.DecodeError, RecursionError):
         return NO_ANSWER
 
@@ -195,9 +195,9 @@ def _status_of_words(complaint: Complaint) -> int:
     return 400 if complaint.words & CLIENT_WORDS or complaint.param or CONTEXT_TEXT.search(complaint.text) else 0
 
 
-def _rejected(status: int, complaint: Complaint, upstream_model: str, wait_ms: int | None) -> Failed:
+def _rejected(status: int, complaint: Complaint, hidden: Sequence[str], wait_ms: int | None) -> Failed:
     code = complaint.code if complaint.code is not None and PLAIN_CODE.fullmatch(complaint.code) else None
-    if code is not None and redacted(code, upstream_model) != code:
+    if code is not None and redacted(code, hidden) != code:
         code = None
     if complaint.words & CONTEXT_WORDS or CONTEXT_TEXT.search(complaint.text):
         # One status for the codes that clients act on, whatever it came with.
@@ -207,17 +207,17 @@ def _rejected(status: int, complaint: Complaint, upstream_model: str, wait_ms: i
     return Failed(
         fault=Fault.REJECTED,
         status=status,
-        message=redacted(complaint.message, upstream_model),
-        param=None if complaint.param is None else redacted(complaint.param, upstream_model),
+        message=redacted(complaint.message, hidden),
+        param=None if complaint.param is None else redacted(complaint.param, hidden),
         code=code,
         retry_after_ms=wait_ms,
-        fields=tuple(_shown(field, upstream_model) for field in complaint.fields[:32]),
+        fields=tuple(_shown(field, hidden) for field in complaint.fields[:32]),
     )
 
 
-def _shown(field: FieldError, upstream_model: str) -> FieldError:
-    loc = tuple(redacted(step, upstream_model) if isinstance(step, str) else step for step in field.loc[:16])
-    return FieldError(loc, redacted(field.msg, upstream_model), redacted(field.type, upstream_model))
+def _shown(field: FieldError, hidden: Sequence[str]) -> FieldError:
+    loc = tuple(redacted(step, hidden) if isinstance(step, str) else step for step in field.loc[:16])
+    return FieldError(loc, redacted(field.msg, hidden), redacted(field.type, hidden))
 
 
 def _figure(value: bytes | None) -> float | None:

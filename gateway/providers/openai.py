@@ -17,6 +17,7 @@ from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_of
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.protocol import Answer, Call, Edits
+from gateway.providers.redaction import account_names
 from gateway.wire.members import splice, split
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 from gateway.wire.usage import read_usage
@@ -51,6 +52,7 @@ class OpenAI:
         self._headers = _headers(provider, accept="application/json")
         self._stream_headers = _headers(provider, accept="text/event-stream")
         self._provider = provider
+        self._account = account_names(provider)
 
     def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
         """Return the call; `last` is False while another candidate remains."""
@@ -85,9 +87,9 @@ class OpenAI:
         try:
             members, found = split(body), decode_chunk(body)
             if found.is_error or not found.choices:
-                return failure_of(body, upstream_model=edits.upstream_model)
+                return failure_of(body, hidden=(edits.upstream_model, *self._account))
         except (InvalidJson, Unprocessable, msgspec.DecodeError, RecursionError):
-            return failure_of(body, upstream_model=edits.upstream_model)
+            return failure_of(body, hidden=(edits.upstream_model, *self._account))
         tier = found.service_tier if isinstance(found.service_tier, str) else None
         echo = edits.tariff.echo(tier)
         edited = common_edits(edits, echo)
@@ -101,15 +103,15 @@ class OpenAI:
 
     def reader(self, edits: Edits) -> OpenAIStream:
         """Return a fresh reader for one stream."""
-        return OpenAIStream(edits, self._provider.most_event_bytes)
+        return OpenAIStream(edits, self._provider.most_event_bytes, self._account)
 
     def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a 2xx means that should have been an event stream: an error in it by its code, anything else no answer."""
-        return failure_of(body, upstream_model=upstream_model)
+        return failure_of(body, hidden=(upstream_model, *self._account))
 
     def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a status other than 2xx means."""
-        return failure(status, headers, body, upstream_model=upstream_model)
+        return failure(status, headers, body, hidden=(upstream_model, *self._account))
 
     def _is_withheld(self, name: str, endpoint: Endpoint) -> bool:
         provider = self._provider

@@ -78,13 +78,14 @@ class Progress:
 class OpenAIStream:
     """One stream's reader; see `gateway.providers.protocol.StreamReader`."""
 
-    def __init__(self, edits: Edits, most_event_bytes: int = MOST_EVENT_BYTES) -> None:
+    def __init__(self, edits: Edits, most_event_bytes: int = MOST_EVENT_BYTES, account: tuple[str, ...] = ()) -> None:
         self.usage: Usage | None = None
         self.tier: str | None = None
         self.finished = False
         self.done = False
         self.strange_events = 0
         self._edits = edits
+        self._hidden = (edits.upstream_model, *account)
         self._framer = Framer(most_event_bytes)
         self._progress = Progress(edits.choices)
         self._calls = CallIndexes()
@@ -167,10 +168,10 @@ class OpenAIStream:
             self.strange_events += payload != NULL
             return None
         if payload.startswith(b"["):
-            return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)
+            return failure_inside(decode(payload), hidden=self._hidden)
         chunk = decode_chunk(payload)
         if chunk.is_error:
-            return failure_inside(decode(payload), upstream_model=self._edits.upstream_model)
+            return failure_inside(decode(payload), hidden=self._hidden)
         choices = chunk.choices or []
         members = split(payload)
         usage = read_usage(chunk.usage)

@@ -1,9 +1,14 @@
 """What of a provider's message may be told to a client: its words, without what they give away.
 
-Addresses, credentials, account ids and the provider's own name for the model go. Pure.
+Addresses, credentials, account ids and the provider's own name for the model go; of our own account at the provider, by value,
+since not every address or credential looks like one. Pure.
 """
 
 import re
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from gateway.policy.catalogue import Provider
 
 MOST_CHARACTERS = 500
 REDACTED = "[redacted]"
@@ -27,13 +32,29 @@ SECRETS = re.compile(
 UNPRINTABLE = re.compile(r"[\x00-\x20\x7f-\x9f\u2028\u2029]+")
 
 
-def redacted(message: str, upstream_model: str) -> str:
-    """Return `message` as it may be shown: one line, shortened, with what gives away redacted; "" for a page of HTML."""
+FEWEST_OF_A_SECRET = 8
+"""A header of our account that is shorter says nothing that is worth hiding."""
+
+
+def account_names(provider: Provider) -> tuple[str, ...]:
+    """Return what of our account at a provider no client may read: its credential, where it listens, what its headers carry."""
+    where = urlsplit(provider.base_url)
+    host = where.hostname or ""
+    headers = (value for value in provider.headers.values() if len(value) >= FEWEST_OF_A_SECRET)
+    # A host of one word is one only with its port: the word alone may be any word.
+    return tuple(filter(None, (provider.api_key.reveal(), where.netloc, host if "." in host else "", *headers)))
+
+
+def redacted(message: str, hidden: Iterable[str]) -> str:
+    """Return `message` as it may be shown: one line, shortened, with what gives away redacted; "" for a page of HTML.
+
+    `hidden` are names to redact wherever they stand as words, with or without the path before them.
+    """
     text = UNPRINTABLE.sub(" ", message[: 2 * MOST_CHARACTERS]).strip()
     if text.startswith("<") or "<html" in text.lower():
         return ""
-    for name in (upstream_model, upstream_model.rpartition("/")[2]):
-        if name:
+    for whole in hidden:
+        for name in filter(None, (whole, whole.rpartition("/")[2])):
             text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", REDACTED, text, flags=re.IGNORECASE)
     text = SECRETS.sub(REDACTED, text)
     return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"

@@ -7,11 +7,11 @@ import msgspec
 
 encode = msgspec.json.Encoder().encode
 
-GIVEN_AWAY = ("up-T1", "up-T2", "worker-3", "10.1.2.3", "sk-up-0123456789", "org-AbC123456")
+GIVEN_AWAY = ("up-T1", "up-T2", "sk-up-p", "sk-up-q", "worker-3", "10.1.2.3", "sk-up-0123456789", "org-AbC123456")
 """What stands in every error of a provider and in nothing that a client is told."""
 
-TELLTALE = "UPMODEL at worker-3.gpu.internal:8000, https://10.1.2.3/v1, key sk-up-0123456789, org-AbC123456"
-"""A message's end that has all of it, once the model that was asked for is put in."""
+TELLTALE = "UPMODEL by UPKEY at worker-3.gpu.internal:8000, https://10.1.2.3/v1, key sk-up-0123456789, org-AbC123456"
+"""A message's end that has all of it, once the model and the credential that were sent are put in."""
 
 
 class Error(msgspec.Struct, frozen=True):

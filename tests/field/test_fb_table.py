@@ -92,7 +92,8 @@ def says(script: Callable[[bytes], Script], body: bytes) -> Script:
 
     async def act(call: Call) -> None:
         model = msgspec.json.decode(call.request.body)["model"]
-        await script(body.replace(b"UPMODEL", model.encode()))(call)
+        credential = (call.request.header("authorization") or "").removeprefix("Bearer ")
+        await script(body.replace(b"UPMODEL", model.encode()).replace(b"UPKEY", credential.encode()))(call)
 
     return act
 

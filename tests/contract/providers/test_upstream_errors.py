@@ -26,7 +26,7 @@ TABLE = {status: fault for fault, statuses in CLASSES.items() for status in stat
 @pytest.mark.parametrize("status", TABLE)
 def test_a_status_means_the_same_in_every_shape(status: int, shape: Shape) -> None:
     body = bytes_of(shape, Error(status, "", "It did not work")).replace(b"UPMODEL", b"up-T1")
-    found = failure(status, {}, body, upstream_model="up-T1")
+    found = failure(status, {}, body, hidden=["up-T1"])
     fault = Fault.STALE_MODEL if status == 404 and shape in WORDLESS else TABLE[status]
     assert (found.fault, found.status) == (fault, status)
     assert bool(found.message) == (fault is Fault.REJECTED and shape not in WORDLESS)
@@ -37,7 +37,7 @@ def test_a_status_means_the_same_in_every_shape(status: int, shape: Shape) -> No
 @pytest.mark.parametrize("number", [status for status in TABLE if status >= 400])
 def test_a_number_inside_a_200_means_what_the_status_does(number: int, shape: Shape) -> None:
     body = bytes_of(shape, Error(number, "", "It did not work"))
-    found = failure_of(body, upstream_model="up-T1")
+    found = failure_of(body, hidden=["up-T1"])
     assert (found.fault, found.status) == (TABLE[number], number if TABLE[number] is Fault.REJECTED else 200)
 
 

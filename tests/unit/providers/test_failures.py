@@ -8,7 +8,7 @@ from gateway.wire.envelope import envelope
 
 
 def failed(status: int, said: object, upstream_model: str = "up-nat") -> Failed:
-    return failure(status, {}, said if isinstance(said, bytes) else msgspec.json.encode(said), upstream_model=upstream_model)
+    return failure(status, {}, said if isinstance(said, bytes) else msgspec.json.encode(said), hidden=[upstream_model])
 
 
 def envelope_of(message: str = "boom", kind: str = "x", code: object = None, param: object = None) -> dict[str, object]:
