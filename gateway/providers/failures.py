@@ -116,6 +116,16 @@ def failure_inside(said: object, *, hidden: Sequence[str] = ()) -> Failed:
     return Failed(fault=fault, status=200)
 
 
+def listed_failure(payload: bytes, *, hidden: Sequence[str] = ()) -> Failed | None:
+    """Name what an event means that is a list with an error in it, as Google sends one; None for anything else."""
+    try:
+        said = decode(payload) if payload.startswith(b"[") else None
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    is_error = isinstance(said, list) and said and isinstance(said[0], Mapping) and said[0].get("error")
+    return failure_inside(said, hidden=hidden) if is_error else None
+
+
 def failure_of(body: bytes, *, hidden: Sequence[str] = ()) -> Failed:
     """Name what a 2xx body means that is no answer: by the error in it, where there is one."""
     try:

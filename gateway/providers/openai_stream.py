@@ -11,7 +11,7 @@ from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed, Fault
 from gateway.providers.chunks import Choice, Chunk, decode_chunk, output_bytes, speaks
 from gateway.providers.editing import END, ChunkEditor
-from gateway.providers.failures import failure_inside
+from gateway.providers.failures import failure_inside, listed_failure
 from gateway.providers.protocol import Edits, Step
 from gateway.providers.toolcalls import CallIndexes, Moves
 from gateway.wire.members import Members, split
@@ -164,11 +164,11 @@ class OpenAIStream:
 
     def _other_event(self, payload: bytes) -> Failed | None:
         if not payload.lstrip().startswith(b"{"):
+            if failed := listed_failure(payload, hidden=self._hidden):
+                return failed
             # No chunk, whole or cut short: nothing of the answer is lost with it, and clients fail on it.
             self.strange_events += payload != NULL
             return None
-        if payload.startswith(b"["):
-            return failure_inside(decode(payload), hidden=self._hidden)
         chunk = decode_chunk(payload)
         if chunk.is_error:
             return failure_inside(decode(payload), hidden=self._hidden)

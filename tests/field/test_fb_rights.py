@@ -1,7 +1,7 @@
 """Cases FB-17 and FB-18: no walk reaches a model that the key may not use, or past a limit that holds there."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -30,6 +30,12 @@ ON_B = {"rpm": {"rpm": 1}, "rpd": {"rpd": 1}, "tpm": {"tpm": 60}, "slots": {"con
 """Limits of a key on the model B; the tokens are those of one request."""
 
 
+def held_on_b() -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield who is held to what there. Each has an org of its own: what others' answers teach of prompts changes estimates."""
+    for mode in MODES:
+        yield from ((f"{name}-{mode}", limits) for name, limits in ON_B.items())
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
     models = {
@@ -45,10 +51,11 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
         key("narrow", models=["led*", "A", "C"]),
         key("narrower", models=["led*", "A"]),
         key("at-p", providers=["p"]),
-        *(key(f"{name}-{mode}", limits={"per_model": {"B": limits}}) for name, limits in ON_B.items() for mode in MODES),
+        *(key(name, org=f"org-of-{name}", limits={"per_model": {"B": limits}}) for name, limits in held_on_b()),
         *(key(f"poor-{mode}", budget={"usd": 0.25}) for mode in MODES),
         key("broke", budget={"usd": 0}),
     ]
+    settings["orgs"] |= {f"org-of-{name}": {} for name, _ in held_on_b()}
     async with walking(settings, valkey_server, tmp_path_factory) as found:
         yield found
 
