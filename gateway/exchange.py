@@ -12,6 +12,7 @@ from math import ceil
 from typing import Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.faults import Failed
 from gateway.policy.admission import NO_ENDING, Ending, Estimate, Lesson, Settle, Sign
@@ -152,16 +153,17 @@ class Reservation:
     def usage(self) -> tuple[Usage, bool]:
         """Return the usage and whether it is an estimate.
 
-        What the upstream reported counts. Else the prompt's estimate and the bytes received; nothing when no upstream had taken
-        the request on.
+        What the upstream reported counts, and more output where more was received since. Without a report, the prompt's estimate
+        and the bytes received; nothing when no upstream had taken the request on.
         """
         source = self._source
+        received = 0 if source is None else ceil(source.output_bytes / BYTES_PER_OUTPUT_TOKEN)
         if source is not None and source.usage is not None:
-            return source.usage, False
+            told = source.usage
+            return (told, False) if received <= told.output else (replace(told, output=received), True)
         if not self.holder.accepted:
             return Usage(), False
-        received = 0 if source is None else source.output_bytes
-        return Usage(input=self._prompt_tokens, output=ceil(received / BYTES_PER_OUTPUT_TOKEN)), True
+        return Usage(input=self._prompt_tokens, output=received), True
 
     def close(self) -> None:
         """Let go of everything that is held, once the upstream has been heard out where that is wanted. Idempotent."""

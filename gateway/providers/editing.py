@@ -39,9 +39,12 @@ def common_edits(edits: Edits, echo: Echo | None) -> dict[str, bytes | None]:
     return {"model": encode(edits.model), "service_tier": None if edits.tier is None else encode(tier)}
 
 
-def shown_usage(raw: bytes, usage: Usage, edits: Edits, echo: Echo | None) -> bytes:
-    """Return a usage object as the client gets it: without the upstream's costs, with ours where there is a price."""
-    nano_usd = edits.tariff.cost_nano_usd(usage, echo)
+def shown_usage(raw: bytes, usage: Usage | None, edits: Edits, echo: Echo | None) -> bytes:
+    """Return a usage object as the client gets it: without the upstream's costs, with ours where there is a price.
+
+    `usage` is what it states, None where that is none.
+    """
+    nano_usd = None if usage is None else edits.tariff.cost_nano_usd(usage, echo)
     cost = b"" if nano_usd is None else encode(nano_usd / NANO_USD)
     if b"cost" not in raw and b"\\" not in raw:
         # Nothing to take out, so that there is no need to look where things stand: most answers of most providers.

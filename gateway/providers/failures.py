@@ -83,9 +83,14 @@ FILTER_TEXT = re.compile(
 
 OUR_FIELDS = frozenset({"service_tier", "stream_options", "fail_fast"})
 """What the gateway itself adds to a body: a provider that refuses one of them is set up wrongly."""
+OUR_NAMES = "(?:service_tier|stream_options|fail_fast)"
 OUR_TEXT = re.compile(
-    r"(?:unknown|unsupported|unrecognized|unexpected|extra)\b[^.]{0,40}\b(?:service_tier|stream_options|fail_fast)\b"
+    r"(?:json: )?(?:unknown|unsupported|unrecognized|unexpected|extra|invalid (?:parameter|field|argument))\b"
+    rf"[^.]{{0,40}}\b{OUR_NAMES}\b"
+    rf"|(?:the )?(?:property |parameter |field |argument )?\W?{OUR_NAMES}\W{{0,4}}"
+    r"(?:is |are )?(?:extra|unknown|unexpected|unsupported|not (?:supported|allowed|permitted))\b"
 )
+"""A name at the beginning may be a value of the client's in a complaint about that: only these words blame the name itself."""
 
 PLAIN_CODE = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 

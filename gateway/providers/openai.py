@@ -96,7 +96,7 @@ class OpenAI:
         if not (isinstance(found.id, str) and found.id):
             edited["id"] = encode(edits.id)
         usage, raw = read_usage(found.usage), members.value("usage")
-        if usage is not None and raw is not None:
+        if isinstance(found.usage, dict) and raw is not None:
             edited["usage"] = shown_usage(raw, usage, edits, echo)
         produced = 0 if usage is not None else sum(map(output_bytes, found.choices))
         return Answer(body=splice(members, edited), usage=usage, tier=tier, output_bytes=produced)

@@ -99,11 +99,14 @@ class OpenAIStream:
         self._last = b""
         self._usage_source = NO_MEMBERS
         self._usage_alone = False
+        self._told_bytes = 0
+        """Of the text, when the usage came."""
 
     @property
     def output_bytes(self) -> int:
-        """Return the bytes of text so far."""
-        return self._progress.output_bytes
+        """Return the bytes of text so far, 0 where the usage tells of all of it."""
+        produced = self._progress.output_bytes
+        return 0 if self.usage is not None and produced == self._told_bytes else produced
 
     def feed(self, piece: bytes) -> Step:
         """Take bytes as they were read."""
@@ -174,13 +177,14 @@ class OpenAIStream:
             return failure_inside(decode(payload), hidden=self._hidden)
         choices = chunk.choices or []
         members = split(payload)
-        usage = read_usage(chunk.usage)
+        usage = read_usage(chunk.usage, self.usage)
         if not choices and usage is None and members.raws.keys() <= EVERY_CHUNK:
             return None
-        if usage is not None:
-            self.usage, self._usage_source, self._usage_alone = usage, members, not choices
         moves = self._calls.moves(choices)
         self._note(choices)
+        if usage is not None:
+            self.usage, self._usage_source, self._usage_alone = usage, members, not choices
+            self._told_bytes = self._progress.output_bytes
         self._withheld.append((members, chunk, moves))
         if self._editor is None and not self._progress.begun:
             self._room_bytes -= len(payload)

@@ -60,7 +60,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     usage: Usage | None
     tier: str | None
     output_bytes: int
-    """UTF-8 bytes of the text that was produced: what an estimate of the output goes by where there is no usage, else 0."""
+    """UTF-8 bytes of the text that was produced: what an estimate of the output goes by; 0 where the usage tells of all of it."""
 
     def __repr__(self) -> str:
         return f"Answer({len(self.body)} bytes, {self.usage!r})"
@@ -97,7 +97,7 @@ class StreamReader(Protocol):
 
     @property
     def output_bytes(self) -> int:
-        """Return the UTF-8 bytes of the text that was produced so far."""
+        """Return the UTF-8 bytes of the text that was produced so far, 0 where the last usage tells of all of it."""
         ...
 
     def feed(self, piece: bytes) -> Step:

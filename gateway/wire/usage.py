@@ -33,25 +33,33 @@ def usage_of(raw: bytes | msgspec.Raw) -> Usage | None:
         return None
 
 
-def read_usage(stated: object) -> Usage | None:
-    """Return the usage of a decoded `usage` object, None when it states none.
+def read_usage(stated: object, before: Usage | None = None) -> Usage | None:
+    """Return the usage of a decoded `usage` object, None when it states none: no figure at all, or nothing but zeros.
 
-    Figures that cannot be meant (negative, beyond `MOST_TOKENS`, no number) count as absent; a fraction is cut off. More cached
-    than input tokens, or more reasoning than output, is read as all of them.
+    Figures that cannot be meant (negative, beyond `MOST_TOKENS`, no number) count as absent; a fraction is cut off. What is
+    absent is what is left of the total, else what was reported `before`. More cached than input tokens, or more reasoning than
+    output, is read as all of them.
     """
     if not isinstance(stated, dict):
         return None
     prompt, completion = _tokens(stated, "prompt_tokens"), _tokens(stated, "completion_tokens")
-    if prompt is None and completion is None:
+    if not prompt and not completion:
         return None
-    given, produced = prompt or 0, completion or 0
-    cached = _part(stated.get("prompt_tokens_details"), "cached_tokens", given)
-    reasoning = _part(stated.get("completion_tokens_details"), "reasoning_tokens", produced)
-    return Usage(input=given, output=produced, cached=cached, reasoning=reasoning)
+    total, known = _tokens(stated, "total_tokens"), before or Usage()
+    given = _rest(total, completion, known.input) if prompt is None else prompt
+    produced = _rest(total, prompt, known.output) if completion is None else completion
+    cached = _part(stated.get("prompt_tokens_details"), "cached_tokens", known.cached)
+    reasoning = _part(stated.get("completion_tokens_details"), "reasoning_tokens", known.reasoning)
+    return Usage(input=given, output=produced, cached=min(cached, given), reasoning=min(reasoning, produced))
 
 
-def _part(stated: object, name: str, whole: int) -> int:
-    return min(_tokens(stated, name) or 0, whole) if isinstance(stated, dict) else 0
+def _rest(total: int | None, part: int | None, known: int) -> int:
+    return known if total is None or part is None else max(0, total - part)
+
+
+def _part(stated: object, name: str, known: int) -> int:
+    found = _tokens(stated, name) if isinstance(stated, dict) else None
+    return known if found is None else found
 
 
 def _tokens(stated: Mapping[str, object], name: str) -> int | None:

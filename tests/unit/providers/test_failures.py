@@ -49,6 +49,10 @@ def envelope_of(message: str = "boom", kind: str = "x", code: object = None, par
             Fault.STALE_MODEL,
         ),
         (400, envelope_of("unknown field stream_options"), Fault.STALE_MODEL),
+        (400, envelope_of("property 'stream_options' is unsupported"), Fault.STALE_MODEL),
+        (400, envelope_of("stream_options: Extra inputs are not permitted"), Fault.STALE_MODEL),
+        (400, envelope_of("'stream_options' is not of type 'array'", param="stop"), Fault.REJECTED),
+        (400, envelope_of("Invalid value: 'stream_options' is too long", param="stop"), Fault.REJECTED),
         (
             422,
             {"detail": [{"loc": ["body", "fail_fast"], "msg": "Extra inputs are not permitted", "type": "extra_forbidden"}]},

@@ -23,7 +23,7 @@ def test_a_whole_stream_goes_through_with_its_edits() -> None:
     assert (found.text, found.finishes) == ({0: "Hello"}, [(0, "stop")])
     assert all(sent["model"] == "public" and sent["service_tier"] == "default" and sent["id"] == "c1" for sent in found.chunks)
     assert not any("usage" in sent for sent in found.chunks)
-    assert (found.reader.usage, found.reader.finished, found.reader.output_bytes) == (Usage(input=10, output=20), True, 5)
+    assert (found.reader.usage, found.reader.finished, found.reader.output_bytes) == (Usage(input=10, output=20), True, 0)
 
 
 EMPTY = chunk([], usage=None)[6:-2]

@@ -31,7 +31,12 @@ from gateway.wire.usage import MOST_TOKENS, Usage, read_usage, usage_of
         (b'{"prompt_tokens":1000000000000000000,"completion_tokens":7}', Usage(output=7)),
         (b'{"prompt_tokens":"12","completion_tokens":7,"prompt_tokens_details":"none"}', Usage(output=7)),
         (b'{"prompt_tokens":true,"completion_tokens":7}', Usage(output=7)),
+        (b'{"prompt_tokens":26,"total_tokens":35}', Usage(input=26, output=9)),
+        (b'{"prompt_tokens":null,"completion_tokens":9,"total_tokens":35}', Usage(input=26, output=9)),
+        (b'{"prompt_tokens":26,"total_tokens":9}', Usage(input=26)),
         (b'{"completion_tokens":null,"prompt_tokens":null}', None),
+        (b'{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}', None),
+        (b'{"prompt_tokens":0,"total_tokens":35}', None),
         (b"{}", None),
         (b"null", None),
         (b"[]", None),
@@ -41,6 +46,28 @@ from gateway.wire.usage import MOST_TOKENS, Usage, read_usage, usage_of
 )
 def test_usage_is_read(raw: bytes, expected: Usage | None) -> None:
     assert usage_of(raw) == expected
+
+
+BEFORE = Usage(input=26, output=3, cached=20, reasoning=2)
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"prompt_tokens": 30, "completion_tokens": 9}, Usage(input=30, output=9, cached=20, reasoning=2)),
+        ({"completion_tokens": 9}, Usage(input=26, output=9, cached=20, reasoning=2)),
+        ({"prompt_tokens": 10}, Usage(input=10, output=3, cached=10, reasoning=2)),
+        ({"completion_tokens": 9, "total_tokens": 40}, Usage(input=31, output=9, cached=20, reasoning=2)),
+        (
+            {"completion_tokens": 1, "completion_tokens_details": {"reasoning_tokens": None}},
+            Usage(input=26, output=1, cached=20, reasoning=1),
+        ),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, None),
+        (None, None),
+    ],
+)
+def test_the_last_word_on_each_figure_counts(stated: object, expected: Usage | None) -> None:
+    assert read_usage(stated, BEFORE) == expected
 
 
 def test_total() -> None:
