@@ -117,7 +117,7 @@ class Corridor:
         key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
         note_key(record, key)
         record.explains = key.explain and visit.fields.get(EXPLAIN, b"").lower() == b"true"
-        request = parse(visit.endpoint, await visit.body(), visit.contract)
+        request = await self._read(visit, key)
         note_request(record, request)
         due = deadline(visit.fields, record.started_s, stream=request.stream)
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
@@ -137,6 +137,14 @@ class Corridor:
         if request.stream and key.keepalive_s is not None:
             visit.keep_alive(key.keepalive_s)
         return await Walk(self._store, job).run()
+
+    async def _read(self, visit: Visit, key: Key) -> InferenceRequest:
+        """Return what the body asks for. One that is no good counts like any other: a client that loops has no other limit."""
+        try:
+            return parse(visit.endpoint, await visit.body(), visit.contract)
+        except GatewayError:
+            self._floods.count(key, None, visit.record.started_unix_ms)
+            raise
 
 
 def cut_error(watch: Watch) -> GatewayError:

@@ -20,13 +20,13 @@ class FloodGuard:
     def __init__(self) -> None:
         self._keys: dict[str, tuple[Charge, Bucket]] = {}
 
-    def count(self, key: Key, wanted: Wish, now_ms: int) -> None:
-        """Count one request. Raises `RateLimited` where it is one too many.
+    def count(self, key: Key, wanted: Wish | None, now_ms: int) -> None:
+        """Count one request, `wanted` None where it could not be read. Raises `RateLimited` where it is one too many.
 
         Only where the key's limit would refuse it as well: not without a limit, nor at a tier that the limit does not hold for.
         """
         rpm = key.limits.rpm
-        if rpm is None or wanted.overflow or wanted.tier in SPENDS_NO_RATES:
+        if rpm is None or (wanted is not None and (wanted.overflow or wanted.tier in SPENDS_NO_RATES)):
             return
         known = self._keys.get(key.id)
         if known is None or known[0].limit != rpm:

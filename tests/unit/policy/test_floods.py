@@ -19,6 +19,16 @@ def test_a_key_may_ask_many_times_its_limit_and_no_more() -> None:
     guard.count(asking, DEFAULT, 2_000)
 
 
+def test_what_could_not_be_read_counts_too() -> None:
+    guard, asking = FloodGuard(), key(limits=Limits(rpm=1))
+    for _ in range(TIMES):
+        guard.count(asking, None, 0)
+    with pytest.raises(RateLimited):
+        guard.count(asking, None, 0)
+    with pytest.raises(RateLimited):
+        guard.count(asking, DEFAULT, 0)
+
+
 def test_keys_do_not_share_a_guard_and_a_new_limit_starts_anew() -> None:
     guard = FloodGuard()
     for _ in range(TIMES):
