@@ -31,6 +31,7 @@ from gateway.admission.turns import Turns
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, compile_catalogue
+from gateway.gauges import queue_depth, redis_up, spool_size
 from gateway.job import Snapshot, Store
 from gateway.pipeline import Corridor
 from gateway.policy.catalogue import Catalogue, Key
@@ -47,7 +48,7 @@ from gateway.stores.stream import Stream
 from gateway.stores.traces import Traces
 from gateway.tasks import Owned
 from gateway.telemetry.cells import Cells
-from gateway.telemetry.exposition import Build, Exposition, Reading
+from gateway.telemetry.exposition import Build, Exposition
 from gateway.telemetry.health import LedgerHealth
 from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
@@ -123,7 +124,7 @@ class Gateway:
             cells,
             self._health,
             Build(version("tiergate"), time.time()),
-            (queue_depth(catalogue, self._turns), spool_size(failover.spool)),
+            (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
         )
         self._sweep = Sweep(time.monotonic)
         experience = Experience()
@@ -249,27 +250,6 @@ def transports_of(catalogue: Catalogue) -> dict[str, Transport]:
             tls = trusted.get(provider.ca_file)
             found[deployment.id] = connect(provider, model.timeouts, max_connections=most, tls=tls)
     return found
-
-
-def queue_depth(catalogue: Catalogue, turns: Turns) -> Reading:
-    """Return the gauge of who waits at this worker; every model has a line for every tier that may wait."""
-    waiting = [(name, tier) for name in catalogue.models for tier, terms in catalogue.tiers.items() if terms.queue_s]
-    return Reading(
-        name="tiergate_queue_depth",
-        help="Requests that wait for a busy model.",
-        labels=("model", "tier"),
-        read=lambda: {**dict.fromkeys(waiting, 0), **turns.depth},
-    )
-
-
-def spool_size(spool: Spool) -> Reading:
-    """Return the gauge of what only this worker's disk knows."""
-    return Reading(
-        name="tiergate_usage_spool_bytes",
-        help="On disk because Redis has not heard of it.",
-        labels=(),
-        read=lambda: {(): spool.size_bytes},
-    )
 
 
 def labels_of(catalogue: Catalogue) -> Labels:

@@ -6,7 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import msgspec
@@ -16,10 +16,16 @@ from gateway.config import load
 from gateway.processes.server import Server
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
-from tests.valkey import Valkey
 
 SECRET = "sk-test-secret-of-the-only-key"
 HEADERS = {"authorization": f"Bearer {SECRET}"}
+
+
+class Store(Protocol):
+    """Where a gateway keeps its limits: the tests' Valkey, a cluster, or something on the way to either."""
+
+    @property
+    def url(self) -> str: ...
 
 
 class Running:
@@ -91,7 +97,7 @@ def config(upstreams: Mapping[str, str], models: Mapping[str, Any], **sections: 
 
 
 @asynccontextmanager
-async def running(settings: Mapping[str, Any], valkey: Valkey, directory: Path, worker: str = "w0") -> AsyncIterator[Running]:
+async def running(settings: Mapping[str, Any], valkey: Store, directory: Path, worker: str = "w0") -> AsyncIterator[Running]:
     """Run a gateway of this configuration until the block ends."""
     database = f"sqlite:///{directory / 'ledger.db'}"
     path = directory / "gateway.yaml"

@@ -12,6 +12,7 @@ import msgspec
 from gateway.admission.codec import PLACES
 from gateway.policy.admission import Dimension
 from gateway.telemetry.access import AccessLog, as_json
+from gateway.wire.request import Endpoint, parse
 from tests.fakes.openai import Models
 from tests.integration.admission.state import PREFIX
 from tests.integration.fallback.chain import FORGIVING
@@ -26,6 +27,9 @@ FIRST_PLACE = 9
 """Where the figures of buckets begin, counted as `PLACES` does."""
 
 MINUTE_MS = 60_000
+PATIENT = {"timeout": "2s"}
+"""A store that is only slow is not away: on a busy machine it may be."""
+
 SLOW = {"tpm": 1_000, "burst_ratio": 100}
 """A bucket for any case that hardly leaks while it lasts."""
 
@@ -97,6 +101,12 @@ async def figures(run: Running, scope: str, dimension: Dimension) -> tuple[int, 
     return int(debt), int(held)
 
 
+def prompt_tokens(name: str) -> int:
+    """Return what the usual prompt is taken for by who has learned nothing of this model yet."""
+    body = {"messages": [{"role": "user", "content": "hi"}], "model": name}
+    return parse(Endpoint.CHAT, msgspec.json.encode(body)).prompt_tokens
+
+
 def secret(name: str) -> str:
     return f"sk-test-secret-of-{name}"
 
@@ -115,7 +125,8 @@ def model(name: str, *providers: str, **fields: Any) -> dict[str, Any]:
 
 def settings(*keys: Mapping[str, Any], models: Mapping[str, Any] | None = None, **sections: Any) -> dict[str, Any]:
     """Return a configuration of one model `m` and more, with these keys beside the usual one."""
-    found = config({"p": "{upstream}", "q": "{upstream}"}, {"m": model("m"), **(models or {})}, breaker=FORGIVING, **sections)
+    sections = {"breaker": FORGIVING, "redis": PATIENT, **sections}
+    found = config({"p": "{upstream}", "q": "{upstream}"}, {"m": model("m"), **(models or {})}, **sections)
     return {**found, "keys": [*found["keys"], *keys]}
 
 

@@ -10,19 +10,16 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from gateway.policy.admission import Dimension
-from gateway.wire.request import Endpoint, parse
 from tests.fakes.http_server import Call
 from tests.fakes.openai import BUSY, DONE, JSON, SSE, answers, error, event, refuses, streams
-from tests.field.metering import Metered, figures, key, metered, model, secret, settings
+from tests.field.metering import Metered, figures, key, metered, model, prompt_tokens, secret, settings
 from tests.integration.test_cuts import Faulty
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
-PROMPT_TOKENS = parse(Endpoint.CHAT, b'{"messages":[{"role":"user","content":"hi"}],"model":"fresh"}').prompt_tokens
-"""What the prompt of these tests is taken for by who has learned nothing of the model yet."""
-
+PROMPT_TOKENS = prompt_tokens("fresh")
 EACH = PROMPT_TOKENS + 33
 """What a request holds that wants 33 tokens."""
 
