@@ -159,15 +159,17 @@ def minutes(duration: str) -> int:
 
 
 async def test_rl_14_a_deployments_ceiling_is_never_passed(fleet: Fleet) -> None:
-    running_now, peak = 0, 0
+    running_now, peak, full = 0, 0, asyncio.Event()
 
     async def act(call: Call) -> None:
         nonlocal running_now, peak
         running_now += 1
         peak = max(peak, running_now)
+        if running_now == 10:
+            full.set()
         call.head(200, SSE, chunked=True)
         call.piece(event({"content": "x"}))
-        await asyncio.sleep(0.01)
+        await full.wait()
         running_now -= 1
         call.piece(event({}, "stop") + DONE)
         call.end()
