@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import httpx
 import msgspec
+import structlog
 
 from gateway.app import Gateway, Place
 from gateway.config import load
@@ -125,9 +126,10 @@ async def running(settings: Mapping[str, Any], valkey: Store, directory: Path, w
 def logging_as_it_was() -> Iterator[None]:
     """Undo at the end of the block what a gateway sets up for its process: its log writes to what a test may have captured."""
     root = logging.getLogger()
-    handlers, level = root.handlers, root.level
+    handlers, level, events = root.handlers, root.level, structlog.get_config()
     try:
         yield
     finally:
         root.handlers = handlers
         root.setLevel(level)
+        structlog.configure(**events)

@@ -4,6 +4,7 @@ import asyncio
 import random
 import struct
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -67,7 +68,7 @@ async def test_rl_02_a_bucket_without_an_expiry_heals_by_itself(gate: Metered) -
 async def age(gate: Metered, name: str, by_ms: int) -> None:
     """Move what was posted so far into the past, as if time had gone by."""
     redis = gate.run.gateway._redis
-    packed = await redis.get(name)
+    packed: Any = await redis.get(name)
     numbers = [*struct.unpack(f"<{len(packed) // 8}d", packed)]
     numbers[COUNTERS + PLACES[Dimension.RPM] - FIRST_PLACE + 1] -= by_ms
     await redis.set(name, struct.pack(f"<{len(numbers)}d", *numbers))
