@@ -176,8 +176,10 @@ class Gateway:
         }
 
     async def drain(self, timeout_s: float) -> None:
-        """Refuse new requests and let those under way end, those whose clients have left too; past the timeout, cut them."""
+        """Refuse new requests and those that wait, and let those under way end, whose clients have left too; past the timeout, cut them."""
         self._corridor.draining = True
+        self._turns.close()
+        self._sweep.cut_waiting(Cut.DRAIN)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._sweep.empty.wait()

@@ -110,6 +110,11 @@ class Sweep:
         for watch in list(self._watches):
             watch.cancel(cut)
 
+    def cut_waiting(self, cut: Cut) -> None:
+        """Cut every request that waits for its turn: its timer is then the queue's."""
+        for watch in [watch for watch in self._watches if watch.due_cut is Cut.QUEUE]:
+            watch.cancel(cut)
+
     def start(self) -> None:
         """Begin to look, on the running loop."""
         self._timer = asyncio.get_running_loop().call_later(self.PERIOD_S, self._turn)

@@ -14,7 +14,7 @@ import structlog
 
 from gateway.app import Gateway, Place
 from gateway.config import load
-from gateway.processes.server import Server
+from gateway.processes.server import Server, Times
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
 
@@ -108,7 +108,8 @@ async def running(settings: Mapping[str, Any], valkey: Store, directory: Path, w
     with logging_as_it_was():
         gateway = Gateway(loaded.config, place)
         listener = socket.create_server(("127.0.0.1", 0))
-        server = Server(gateway.api, drain_s=5.0)
+        times = Times(keep_alive_s=loaded.config.api.keep_alive_s, receipt_s=loaded.config.api.receipt_s, drain_s=5.0)
+        server = Server(gateway.api, times)
         run = Running(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", database)
         try:
             await gateway.start()

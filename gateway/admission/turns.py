@@ -41,6 +41,7 @@ class Turns:
         self.depth: Counter[tuple[str, ...]] = Counter()
         """How many wait here, by model and tier."""
         self._loops: list[asyncio.Task[None]] = []
+        self._closed = False
         self.missed_ticks = 0
         """Calls that the store did not answer."""
 
@@ -50,7 +51,11 @@ class Turns:
     @property
     def full(self) -> bool:
         """Return whether no more requests may wait here."""
-        return len(self._waiting) >= MOST_WAITING
+        return self._closed or len(self._waiting) >= MOST_WAITING
+
+    def close(self) -> None:
+        """Let nobody else wait here."""
+        self._closed = True
 
     async def come(self, lease_id: str, queue: tuple[str, str]) -> None:
         """Wait until the turn of a lease may have come, or nobody can tell. It counts as waiting for a model at a tier."""

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.processes.server import Times
+
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """One worker's place. `api_fd` is the shared listening socket; `control_path` is where the supervisor reaches the worker."""
@@ -16,7 +18,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     redis_url: str
     state_dir: Path
     pepper: bytes
-    drain_s: float
+    times: Times
 
     def __repr__(self) -> str:
         """Return the worker's name alone: the rest is secret."""

@@ -61,6 +61,7 @@ class Worker:
         self._assignment = assignment
         self._lifeline = lifeline
         self._departure = Departure(insistent=False)
+        self._orphaned = asyncio.Event()
 
     async def live(self, build: Build) -> int:
         """Serve until a signal, or the supervisor's end, asks to leave."""
@@ -68,6 +69,7 @@ class Worker:
 
         def parent_gone() -> None:
             loop.call_soon_threadsafe(self._departure.ask)
+            loop.call_soon_threadsafe(self._orphaned.set)
 
         self._lifeline.watch(parent_gone)
         return await self._departure.watch(self._serve(build))
@@ -77,20 +79,29 @@ class Worker:
         assignment = self._assignment
         gateway = build(assignment)
         await gateway.start()
-        api = Server(gateway.api, drain_s=assignment.drain_s)
+        api = Server(gateway.api, assignment.times)
         await api.open(socket(fileno=assignment.api_fd))
         settle_memory()
         self._departure.be_patient()
         control = Server(gateway.control, unix_path=assignment.control_path)
         await control.open()  # last: whoever gets an answer there knows that the worker serves
         await self._departure.asked.wait()
-        api.leave()
-        await gateway.drain(min(assignment.drain_s, ORPHAN_DRAIN_S) if self._lifeline.severed else assignment.drain_s)
+        await self._retire(api)
+        drain_s = assignment.times.drain_s
+        await gateway.drain(min(drain_s, ORPHAN_DRAIN_S) if self._lifeline.severed else drain_s)
         await api.close()
         await gateway.stop()
         await control.close()
         self._clear()
         return 0
+
+    async def _retire(self, api: Server) -> None:
+        """Serve on while load balancers notice that this gateway is not ready any more, then take no more in."""
+        api.retire()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._assignment.times.delay_s):
+                await self._orphaned.wait()
+        api.leave()
 
     def _clear(self) -> None:
         """Remove what this worker has in the run directory, and the directory where no supervisor is left to do it."""

@@ -1,6 +1,6 @@
 """uvicorn's HTTP/1.1 with what it leaves open: who is told of a departure, what rubbish hears, how long a request may take.
 
-Requests that come in a row on one connection wait for each other. What a request says is not looked at here. Beside ASGI's
+Requests that come in a row on one connection wait for each other. What a request asks for is not looked at here. Beside ASGI's
 messages it offers calls for the same (a `gateway.web.client.Server`), which save a small request a twelfth of its work.
 """
 
@@ -10,14 +10,19 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, status_of
 from gateway.web.client import SERVER
 from gateway.wire.envelope import envelope
+from gateway.wire.head import check_message
 
 MOST_HEAD_BYTES = 262_144
 """A head that has not ended by then is cut off. What the application allows is less, but it never sees a head without an end."""
+
+FRAMING_SHARE = 8
+"""How many bytes of framing a byte of body may take beyond `MOST_HEAD_BYTES`: five do for chunks of one byte each."""
 
 MOST_QUEUED = 8
 """How many requests may wait behind an answer while reading goes on; beyond it reading stops until the answer is complete."""
@@ -30,18 +35,26 @@ UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 NO_UPGRADE = b"\r\nno-upgrade:"
 
 
-class Http1(HttpToolsProtocol):
-    """One connection."""
+class Listener(uvicorn.Config):
+    """What the connections of one listener go by."""
 
     receipt_s = 60.0
     """How long a request may take from its first byte to its last: a large body over a slow line, not one that never ends."""
+    retiring = False
+    """Whether answers end their connections, so that clients go elsewhere."""
+
+
+class Http1(HttpToolsProtocol):
+    """One connection."""
+
+    config: Listener
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._running: RequestResponseCycle | None = None
         self._departed: Callable[[], None] | None = None
-        self._receiving = self._in_head = self._behind = False
-        self._head_bytes = 0
+        self._receiving = self._in_head = self._behind = self._unmeasured = False
+        self._received_bytes = self._body_bytes = 0
         self._head = b""
         self._receipt: asyncio.TimerHandle | None = None
         self._app, self.app = self.app, self._serve
@@ -51,36 +64,55 @@ class Http1(HttpToolsProtocol):
         """Take what arrived; most requests arrive whole, and need no timer."""
         if (b"pgrade" in data or b"PGRADE" in data) and (self._in_head or not self._receiving):
             data = without_upgrade(data)
+        self._received_bytes += len(data)  # before a request begins in them, which starts at none
         super().data_received(data)
         if not self._receiving or self.transport.is_closing():
             return
         if self._receipt is None:
-            self._receipt = self.loop.call_later(self.receipt_s, self._late)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MOST_HEAD_BYTES:
-                self._refuse(HeadersTooLarge("The request's headers are too large"))
+            self._receipt = self.loop.call_later(self.config.receipt_s, self._late)
+        if self._received_bytes > MOST_HEAD_BYTES + (1 + FRAMING_SHARE) * self._body_bytes:
+            self._refuse(HeadersTooLarge("The request's headers are too large"))
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
         self._receiving = self._in_head = True
         self._behind = False
-        self._head_bytes = 0
+        self._received_bytes = self._body_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header field; those that come behind a body are nobody's business, least of all its sender's to add."""
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Hand a request over, or queue it behind the one under way."""
         self._in_head = False
+        try:
+            check_message(self.parser.get_method(), self.parser.get_http_version(), self.url, self.headers)
+        except GatewayError as error:
+            self._refuse(error)
+            raise  # the parser stops here
         super().on_headers_complete()
         if len(self.pipeline) <= MOST_QUEUED:
             # uvicorn stops reading when it queues a request: the departure of whom the answer under way is for would go unseen.
             self.flow.resume_reading()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of a body."""
+        self._body_bytes += len(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """End a request."""
         super().on_message_complete()
         self._receiving = False
         self._forget_receipt()
+
+    def shutdown(self) -> None:
+        """Answer what is under way or has begun to arrive, and end the connection with it."""
+        if self._answering() is not None or not self._receiving:
+            super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request under way that its client has left: uvicorn tells the newest alone, which may be waiting behind it."""
@@ -123,9 +155,11 @@ class Http1(HttpToolsProtocol):
             raise RuntimeError("a line break in a header")
         length = dict(headers).get(b"content-length")
         bodiless = cycle.scope["method"] == "HEAD"
-        chunked = length is None and not bodiless
+        # What has no length ends with its connection where chunks are not known.
+        chunked = length is None and not bodiless and cycle.scope["http_version"] == "1.1"
         cycle.response_started, cycle.waiting_for_100_continue = True, False
         cycle.chunked_encoding, cycle.expected_content_length = chunked, 0 if bodiless else int(length or 0)
+        self._unmeasured = length is None
         framing = CHUNKED if chunked else b""
         self._head = b"".join((STATUS_LINE[status], lines, b"" if cycle.keep_alive else CLOSE, framing, b"\r\n"))
 
@@ -168,6 +202,8 @@ class Http1(HttpToolsProtocol):
             return b"%b%x\r\n%b\r\n" % (head, len(piece), piece) if piece else head
         if cycle.scope["method"] == "HEAD":
             return head
+        if self._unmeasured:
+            return head + piece
         cycle.expected_content_length -= len(piece)
         if cycle.expected_content_length < 0:
             raise RuntimeError("a body longer than its head says")
@@ -190,6 +226,8 @@ class Http1(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        if self.config.retiring and not self.pipeline:
+            cycle.keep_alive = False
         super()._start_asgi_task(cycle, app)
 
     def _answering(self) -> RequestResponseCycle | None:
@@ -201,13 +239,15 @@ class Http1(HttpToolsProtocol):
         behind, self._behind = self._behind, cycle is not None and not cycle.more_body
         if behind or self._behind:
             # What is late waits behind an answer, and has its whole time once that is complete.
-            self._receipt = self.loop.call_later(self.receipt_s, self._late)
+            self._receipt = self.loop.call_later(self.config.receipt_s, self._late)
         else:
             self._receipt = None
             self.transport.close()
 
     def _refuse(self, error: GatewayError) -> None:
         """End the connection; an answer that is under way is not written into."""
+        if self.transport.is_closing():
+            return
         cycle = self._answering()
         if cycle is None or (cycle.more_body and not cycle.response_started):
             body = envelope(error)

@@ -8,43 +8,57 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
+import msgspec
 import uvicorn
 
-from gateway.processes.protocol import Http1
+from gateway.processes.protocol import Http1, Listener
 from gateway.tasks import Owned
 
 Asgi = Callable[..., Any]
 
-KEEP_ALIVE_S = 75
-"""Longer than the 60 s after which common load balancers close an idle connection: whoever closes last meets no reset."""
 BACKLOG = 2048
 CLOSE_S = 2.0
 """How long connections may take to close once their answers are complete."""
 
 
+class Times(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a listener has patience, in seconds.
+
+    `keep_alive` with a connection that is idle, `receipt` with a request from its first byte to its last. Once it is told to
+    leave, `delay` goes by in which it serves on, then `drain` in which answers may end.
+    """
+
+    keep_alive_s: float = 75.0
+    receipt_s: float = 60.0
+    delay_s: float = 0.0
+    drain_s: float = 0.0
+
+
 class Server(uvicorn.Server):
     """One application on one listener."""
 
-    def __init__(self, app: Asgi, *, drain_s: float = 0.0, unix_path: Path | None = None) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                uds=str(unix_path) if unix_path is not None else None,
-                http=Http1,
-                ws="none",
-                lifespan="off",
-                interface="asgi3",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                backlog=BACKLOG,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=math.ceil(drain_s + CLOSE_S),
-            )
+    def __init__(self, app: Asgi, times: Times | None = None, *, unix_path: Path | None = None) -> None:
+        times = times or Times()
+        self._listener = Listener(
+            app,
+            uds=str(unix_path) if unix_path is not None else None,
+            http=Http1,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            backlog=BACKLOG,
+            timeout_graceful_shutdown=math.ceil(times.drain_s + 2 * CLOSE_S),
         )
+        # uvicorn means whole seconds, and only hands it on to the loop.
+        self._listener.timeout_keep_alive = times.keep_alive_s  # type: ignore[assignment]
+        self._listener.receipt_s = times.receipt_s
+        super().__init__(self._listener)
         self._leaving = asyncio.Event()
         self._accepting = asyncio.Event()
         self._tasks = Owned()
@@ -63,15 +77,23 @@ class Server(uvicorn.Server):
         if serving.done():
             await serving
 
+    def retire(self) -> None:
+        """Serve on, but end each connection with its next answer: clients that come back are to be taken in elsewhere."""
+        self._listener.retiring = True
+
     def leave(self) -> None:
         """Stop accepting; answers under way go on, up to the drain."""
+        self.retire()
         self.should_exit = True
         self._leaving.set()
 
     async def close(self) -> None:
-        """Stop accepting and wait for the answers under way."""
+        """Stop accepting and wait for connections to close; one whose client does not take the end of its answer is cut."""
         self.leave()
         if self._serving is not None:
+            await asyncio.wait({self._serving}, timeout=CLOSE_S)
+            for connection in [*self.server_state.connections]:
+                connection.transport.abort()
             await self._serving
 
     async def startup(self, sockets: list[socket] | None = None) -> None:

@@ -27,7 +27,7 @@ from gateway.processes.departure import Departure
 from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
 from gateway.processes.pepper import kept_pepper
-from gateway.processes.server import Asgi, Server
+from gateway.processes.server import Asgi, Server, Times
 from gateway.telemetry.logs import configure
 
 log = structlog.get_logger("gateway.supervisor")
@@ -126,9 +126,9 @@ class Supervisor:
         self.draining = True
         shutdown = self.config.shutdown
         log.info("draining", delay_s=shutdown.delay_s, drain_s=shutdown.drain_s)
-        await asyncio.sleep(shutdown.delay_s)
-        api.close()  # a listener that one process keeps open goes on taking connections that nobody will accept
-        return await self._fleet.drain(shutdown.drain_s)
+        # A listener that one process keeps open goes on taking connections that nobody will accept.
+        asyncio.get_running_loop().call_later(shutdown.delay_s, api.close)
+        return await self._fleet.drain(shutdown.delay_s + shutdown.drain_s)
 
     def _make_state_dir(self) -> None:
         try:
@@ -145,7 +145,13 @@ class Supervisor:
         return valkey.url
 
     def _assignments(self, api: socket, run_dir: Path) -> list[Assignment]:
-        pepper = self._pepper()
+        pepper, api_port, shutdown = self._pepper(), self.config.api, self.config.shutdown
+        times = Times(
+            keep_alive_s=api_port.keep_alive_s,
+            receipt_s=api_port.receipt_s,
+            delay_s=shutdown.delay_s,
+            drain_s=shutdown.drain_s,
+        )
         return [
             Assignment(
                 name=f"w{number}",
@@ -156,7 +162,7 @@ class Supervisor:
                 redis_url=self.redis_url,
                 state_dir=self._state_dir,
                 pepper=pepper,
-                drain_s=self.config.shutdown.drain_s,
+                times=times,
             )
             for number in range(self.config.workers)
         ]

@@ -34,6 +34,9 @@ Fields = Mapping[bytes, bytes]
 GZIP = b"gzip"
 CODINGS = frozenset({b"", b"identity", GZIP})
 
+MOST_FIELDS = 64
+"""How many header fields a request may have: browsers send some 20, and each proxy adds a few. Apache takes 100."""
+
 LONGEST_CLIENT_ID = 200
 """A client's own request id is kept up to this length; it is for people to find things by, not for storage."""
 
@@ -110,7 +113,7 @@ class Inference:
             fields=fields,
             query=scope["query_string"],
             address=scope["client"][0] if scope["client"] else None,
-            check=lambda: check_head(scope["method"], headers, fields, floor),
+            check=lambda: check_head(scope, fields, floor),
             body=lambda: read_body(client, fields, floor),
             keep_alive=lambda every_s: client.keep_alive(every_s, lambda: early_head(record), floor.watchers),
             watch=watch,
@@ -163,13 +166,16 @@ def client_request_id(fields: Fields) -> str | None:
     return None if found is None else found[:LONGEST_CLIENT_ID].decode("latin-1")
 
 
-def check_head(method: str, headers: Headers, fields: Fields, floor: Floor) -> None:
+def check_head(scope: Message, fields: Fields, floor: Floor) -> None:
     """Raise the `GatewayError` of a head that is no clean POST of JSON, or that comes when there is no room for it."""
-    if method != "POST":
+    if scope["method"] != "POST":
         raise MethodNotAllowed(allow="POST")
     floor.check_room()
-    if sum(map(len, chain.from_iterable(headers))) > floor.caps.header_bytes:
-        raise HeadersTooLarge(f"The request's headers are larger than {floor.caps.header_bytes} bytes")
+    headers, most_bytes = scope["headers"], floor.caps.header_bytes
+    if len(headers) > MOST_FIELDS:
+        raise HeadersTooLarge(f"The request has more than {MOST_FIELDS} header fields")
+    if len(scope["query_string"]) + sum(map(len, chain.from_iterable(headers))) > most_bytes:
+        raise HeadersTooLarge(f"The request's headers and query are larger than {most_bytes} bytes")
     check_content_type(fields.get(b"content-type", b""))
     if b"content-encoding" in fields and coding(fields[b"content-encoding"]) not in CODINGS:
         raise UnsupportedMediaType("A request body may be compressed with gzip, and nothing else")

@@ -24,7 +24,9 @@ class Api(Section, frozen=True, kw_only=True):
     """The listener that clients talk to.
 
     `trusted_proxies` are the networks whose X-Forwarded-For is believed; without them the peer's address is the client's.
-    `hide_providers` keeps provider names out of `x-gateway-*` headers and error messages.
+    `hide_providers` keeps provider names out of `x-gateway-*` headers and error messages. `keep_alive` is how long an idle
+    connection is kept, longer than the 60 s after which common load balancers close theirs: who closes first sends into no
+    connection that the other has closed. `receipt` is how long a request may take from its first byte to its last.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  # a container is reached from outside, or not at all
@@ -32,6 +34,8 @@ class Api(Section, frozen=True, kw_only=True):
     tls: Tls | None = None
     trusted_proxies: tuple[Network, ...] = ()
     hide_providers: bool = False
+    keep_alive_s: Period = field(name="keep_alive", default=75.0)
+    receipt_s: Period = field(name="receipt", default=60.0)
 
 
 class OpsToken(Section, frozen=True, kw_only=True):

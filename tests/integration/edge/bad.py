@@ -18,6 +18,7 @@ AUTH = ("authorization", f"Bearer {SECRET}")
 TYPE = ("content-type", "application/json")
 PACKED = ("content-encoding", "gzip")
 CHUNKED = ("transfer-encoding", "chunked")
+WEBSOCKET = (("connection", "upgrade"), ("upgrade", "websocket"), ("sec-websocket-key", "x"), ("sec-websocket-version", "13"))
 DEEP = 10_000
 MOST_BYTES = 64 << 10
 """The body's bound in these tests: the same rules as for 10 MiB, in less time."""
@@ -124,6 +125,17 @@ MESSAGES = (
     Bad("get", request("GET", "/v1/chat/completions", AUTH), 405, "method_not_allowed", method="GET"),
     Bad("head", request("HEAD", "/v1/chat/completions", AUTH), 405, "method_not_allowed", method="HEAD"),
     Bad("options", request("OPTIONS", "/v1/completions", AUTH), 405, "method_not_allowed", method="OPTIONS"),
+    Bad("trace", request("TRACE", "/v1/chat/completions", AUTH), 405, "method_not_allowed", method="TRACE"),
+    Bad("websocket", request("GET", "/v1/chat/completions", AUTH, *WEBSOCKET), 405, "method_not_allowed", method="GET"),
+    Bad("dots", post(chat(), AUTH, TYPE, path="/v1/../v1/chat/completions"), 404, "unknown_url"),
+    Bad("escaped_dots", post(chat(), AUTH, TYPE, path="/v1/%2e%2e/v1/chat/completions"), 404, "unknown_url"),
+    Bad("escaped_nul", post(chat(), AUTH, TYPE, path="/v1/chat/completions%00"), 404, "unknown_url"),
+    Bad("escape_of_no_digits", post(chat(), AUTH, TYPE, path="/v1/%zz"), 404, "unknown_url"),
+    Bad("escape_of_bad_utf_8", post(chat(), AUTH, TYPE, path="/v1/%ff%fe"), 404, "unknown_url"),
+    Bad("parameter_of_a_path", post(chat(), AUTH, TYPE, path="/v1/chat/completions;x=1"), 404, "unknown_url"),
+    Bad("capital_path", post(chat(), AUTH, TYPE, path="/V1/Chat/Completions"), 404, "unknown_url"),
+    Bad("a_host_for_a_path", post(chat(), AUTH, TYPE, path="//other.test/v1/chat/completions"), 404, "unknown_url"),
+    Bad("options_of_everything", request("OPTIONS", "*", AUTH), 404, "unknown_url", method="OPTIONS"),
     Bad("put", post(chat(), AUTH, TYPE).replace(b"POST", b"PUT", 1), 405, "method_not_allowed", method="PUT"),
     Bad("delete_models", request("DELETE", "/v1/models", AUTH), 405, "method_not_allowed", method="DELETE"),
     Bad("post_models", post(chat(), AUTH, TYPE, path="/v1/models"), 405, "method_not_allowed"),
@@ -131,14 +143,29 @@ MESSAGES = (
     head("form", 415, "unsupported_media_type", ("content-type", "application/x-www-form-urlencoded")),
     head("multipart", 415, "unsupported_media_type", ("content-type", "multipart/form-data; boundary=x")),
     head("json_in_a_parameter", 415, "unsupported_media_type", ("content-type", "text/plain; application/json")),
+    head("deflate", 415, "unsupported_media_type", TYPE, ("content-encoding", "deflate")),
+    head("zstd", 415, "unsupported_media_type", TYPE, ("content-encoding", "zstd")),
+    head("x_gzip", 415, "unsupported_media_type", TYPE, ("content-encoding", "x-gzip")),
     head("brotli", 415, "unsupported_media_type", TYPE, ("content-encoding", "br")),
     head("two_codings", 415, "unsupported_media_type", TYPE, ("content-encoding", "gzip, gzip")),
     head("no_gzip_though_it_says_so", 400, "invalid_request", TYPE, PACKED),
     Bad("half_a_gzip", post(gzip.compress(chat())[:-9], AUTH, TYPE, PACKED), 400, "invalid_request"),
     Bad("gzip_and_more", post(gzip.compress(chat()) + b"more", AUTH, TYPE, PACKED), 400, "invalid_request"),
+    Bad("two_gzips", post(gzip.compress(chat()) * 2, AUTH, TYPE, PACKED), 400, "invalid_request"),
+    Bad("gzip_with_a_false_sum", post(gzip.compress(chat())[:-8] + bytes(8), AUTH, TYPE, PACKED), 400, "invalid_request"),
+    Bad("gzip_of_nothing", post(gzip.compress(b""), AUTH, TYPE, PACKED), *NO_JSON),
+    Bad("one_byte_too_many", post(chat() + b" " * (MOST_BYTES + 1 - len(chat())), AUTH, TYPE), 413, "request_too_large"),
+    Bad(
+        "one_byte_too_many_in_gzip",
+        post(gzip.compress(chat() + b" " * (MOST_BYTES + 1 - len(chat()))), AUTH, TYPE, PACKED),
+        413,
+        "request_too_large",
+    ),
     Bad("gzip_bomb", post(gzip.compress(b" " * 1_000 * MOST_BYTES), AUTH, TYPE, PACKED), 413, "request_too_large"),
     Bad("bad_json_in_gzip", post(gzip.compress(b"{"), AUTH, TYPE, PACKED), *NO_JSON),
     head("header_flood", 431, "request_headers_too_large", *((f"x-{n}", "y" * 100) for n in range(200))),
+    head("many_headers", 431, "request_headers_too_large", *((f"x-{n}", "1") for n in range(62))),
+    Bad("long_query", post(chat(), AUTH, TYPE, path="/v1/chat/completions?" + "a" * 20_000), 431, "request_headers_too_large"),
     head("one_long_header", 431, "request_headers_too_large", ("cookie", "y" * 20_000)),
     Bad("too_large", post(BIG, AUTH, TYPE), 413, "request_too_large"),
     Bad(
@@ -153,6 +180,8 @@ MESSAGES = (
         head(f"deadline_{number}", 400, "invalid_value", ("x-request-timeout", word), param="x-request-timeout")
         for number, word in enumerate(("0", "-1", "nan", "inf", "soon", ""))
     ),
+    head("two_keys", 400, "invalid_request", TYPE, ("x-api-key", "sk-other-0123456789")),
+    head("two_authorizations", 400, "invalid_request", TYPE, ("authorization", "Bearer sk-other-0123456789")),
     Bad("no_key", post(chat(), TYPE), 401, "invalid_api_key"),
     Bad("wrong_key", post(chat(), TYPE, ("authorization", "Bearer sk-wrong-0123456789")), 401, "invalid_api_key"),
     Bad("key_in_the_query", post(chat(), TYPE, path=f"/v1/chat/completions?api_key={SECRET}"), 401, "invalid_api_key"),

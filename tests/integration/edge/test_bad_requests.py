@@ -1,9 +1,15 @@
-"""Requests that are no good: each is told what is wrong in the one envelope, costs nothing, and leaves its connection usable."""
+"""Requests that are no good: each is told what is wrong in the one envelope, costs nothing, and leaves its connection usable.
+
+What leaves nobody sure where the next request begins ends its connection instead.
+"""
+
+import contextlib
 
 import pytest
 
 from tests.fakes.wire import Answer, Wire
 from tests.integration.edge.bad import ALL, COUNTED, GOOD, MARKER, Bad
+from tests.integration.edge.framing import ENDING, EVERY, LONG, LONG_TRAILER, ODD
 from tests.integration.scene import Scene
 from tests.running import SECRET
 
@@ -14,7 +20,6 @@ def check(bad: Bad, answer: Answer) -> None:
     """Assert that the answer is this error, whole, and gives nothing away."""
     assert answer.status == bad.status
     assert answer.headers["content-type"] == "application/json"
-    assert len(answer.headers["x-request-id"]) == 36
     if bad.method == "HEAD":
         return
     found = answer.json()
@@ -34,15 +39,45 @@ def kind(status: int) -> str:
 async def test_it_is_told_in_one_shape_and_the_connection_goes_on(bad: Bad, gate: Scene) -> None:
     async with Wire(gate.run.url) as wire:
         await wire.send(bad.data)
-        check(bad, await wire.answer(bad.method))
+        answer = await wire.answer(bad.method)
+        check(bad, answer)
+        assert len(answer.headers["x-request-id"]) == 36
         assert gate.models.asked == []
         await wire.send(GOOD)
         assert (await wire.answer()).status == 200
 
 
+@pytest.mark.parametrize("bad", [*ENDING, LONG, LONG_TRAILER], ids=lambda bad: bad.id)
+async def test_what_is_no_clean_http_ends_its_connection(bad: Bad, gate: Scene) -> None:
+    async with Wire(gate.run.url) as wire:
+        # What comes behind it, a whole request, must not be taken for one.
+        await wire.send(bad.data + GOOD)
+        answer = await wire.answer(bad.method)
+        check(bad, answer)
+        assert answer.headers["connection"] == "close"
+        with contextlib.suppress(ConnectionResetError):  # what it had sent behind was not read
+            assert await wire.ended()
+    await gate.run.settled()
+    assert gate.models.asked == []
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+async def test_what_is_odd_and_right_is_answered_once(data: bytes, gate: Scene) -> None:
+    async with Wire(gate.run.url) as wire:
+        await wire.send(data)
+        assert (await wire.answer()).status == 200
+        assert gate.models.asked == ["m"]
+        await wire.send(GOOD)
+        assert (await wire.answer()).status == 200
+
+
+async def test_the_table_is_long_and_each_line_has_its_own_name() -> None:
+    assert len({bad.id for bad in EVERY}) == len(EVERY) >= 220
+
+
 async def test_none_of_them_costs_anything(gate: Scene) -> None:
     rows = len(await gate.run.rows())
-    for bad in ALL:
+    for bad in EVERY:
         async with Wire(gate.run.url) as wire:
             await wire.send(bad.data.replace(SECRET.encode(), COUNTED.encode()))
             assert (await wire.answer(bad.method)).status == bad.status

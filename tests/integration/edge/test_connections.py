@@ -6,7 +6,7 @@ from asyncio import IncompleteReadError
 import pytest
 
 from tests.fakes.http_server import Call
-from tests.fakes.openai import answers, silence
+from tests.fakes.openai import answers, event, silence, streams
 from tests.fakes.wire import Wire, chunked, post, request
 from tests.integration.edge.bad import AUTH, BIG, CHUNKED, GOOD, TYPE, chat
 from tests.integration.scene import Scene
@@ -94,47 +94,6 @@ async def test_a_request_cut_short_is_no_request(data: bytes, way: str, gate: Sc
     assert gate.run.gateway._floor.buffered.held_bytes == 0
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"hello\r\n\r\n",
-        GOOD.replace(b"HTTP/1.1", b"HTTP/9.9", 1),
-        post(chat(), AUTH, TYPE, ("content-length", "nine"), framed=False),
-        post(chat(), AUTH, TYPE, ("content-length", "-1"), framed=False),
-        post(chat(), AUTH, TYPE, ("content-length", "5"), ("content-length", "6"), framed=False),
-        post(chat(), AUTH, TYPE, CHUNKED),
-        post(chat(), AUTH, TYPE, CHUNKED, framed=False),
-        post(chat(), AUTH, TYPE, ("transfer-encoding", "gzip, chunked, x"), framed=False),
-        GOOD.replace(b"host: gateway.test", b"ho st: x", 1),
-        GOOD.replace(b"host: gateway.test", b"host: x\r\n folded: y", 1),
-        GOOD.replace(b"content-type", b"x-nul: a\0b\r\ncontent-type", 1),
-        GOOD.replace(b"POST", b"BREW", 1),
-    ],
-    ids=[
-        "rubbish",
-        "version",
-        "length_text",
-        "length_negative",
-        "two_lengths",
-        "length_and_chunks",
-        "bad_chunk",
-        "coding",
-        "space_in_a_name",
-        "folded",
-        "nul",
-        "method",
-    ],
-)
-async def test_what_is_no_http_ends_its_connection_and_reaches_nobody(data: bytes, gate: Scene) -> None:
-    async with Wire(gate.run.url) as wire:
-        await wire.send(data)
-        answer = await wire.answer()
-        assert (answer.status, answer.json()["error"]["code"]) == (400, "invalid_request")
-        assert await wire.ended()
-    await gate.run.settled()
-    assert gate.models.asked == []
-
-
 async def test_a_body_longer_than_it_said_ends_its_connection(gate: Scene) -> None:
     async with Wire(gate.run.url) as wire:
         await wire.send(post(b"", AUTH, TYPE, ("content-length", str(len(chat()))), framed=False) + chat() + b"more")
@@ -181,3 +140,28 @@ async def test_an_answer_that_nobody_hears_is_settled(gate: Scene) -> None:
     await gate.run.settled()
     assert await gate.run.leases() == 0
     assert (await gate.run.rows())[0]["outcome"] in ("cancelled", "ok")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+async def test_who_speaks_http_1_0_gets_no_chunks_and_a_connection_for_each_answer(path: str, stream: bool, gate: Scene) -> None:
+    body = chat(stream=stream, **({} if "chat" in path else {"messages": ..., "prompt": "hi"}))
+    async with Wire(gate.run.url) as wire:
+        await wire.send(
+            post(body, AUTH, TYPE, path=path).replace(b"HTTP/1.1", b"HTTP/1.0", 1).replace(b"host: gateway.test\r\n", b"")
+        )
+        head, _, rest = (await wire.rest()).partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    assert b"transfer-encoding" not in head
+    assert (b"content-length" in head) == (not stream)
+    assert rest.endswith(b"data: [DONE]\n\n" if stream else b"}")
+    assert rest.startswith(b"data: " if stream else b"{")
+
+
+async def test_a_stream_that_breaks_is_told_in_http_1_0_too(gate: Scene) -> None:
+    gate.models.acts["m"] = streams(event({"content": "Hello"}), then=Call.reset)
+    async with Wire(gate.run.url) as wire:
+        await wire.send(post(chat(stream=True), AUTH, TYPE).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
+        answer = await wire.rest()
+    assert answer.count(b'"error"') == 1
+    assert b"[DONE]" not in answer

@@ -9,8 +9,9 @@ import pytest
 from tests.fakes.http_server import Call
 from tests.fakes.openai import BUSY, DONE, Models, answers, error, event, refuses, streams
 from tests.fakes.wire import Wire
-from tests.integration.edge.bad import ALL, COUNTED, MARKER
+from tests.integration.edge.bad import COUNTED, MARKER
 from tests.integration.edge.conftest import settings
+from tests.integration.edge.framing import EVERY
 from tests.integration.scene import scene
 from tests.running import SECRET
 from tests.valkey import Valkey
@@ -20,6 +21,9 @@ OUR_KEY = "sk-proj-0123456789abcdefABCDEF"
 HOST = "provider.internal.test"
 NAME = "up-m"
 """The model's name at the provider, which is nobody's business."""
+
+OUTCOMES = {"ok", "rejected", "client_error", "upstream_error", "interrupted", "cancelled"}
+"""How these requests end; a body that turns out to be no clean HTTP is one whose client has left."""
 
 GOSSIP = f"key {OUR_KEY} refused by https://{HOST}:8443/v1 for {NAME}: {MARKER}"
 """The worst that a provider can say."""
@@ -32,7 +36,7 @@ async def test_nothing_that_was_said_in_confidence_is_told_or_logged(
     whole = {**settings(), "telemetry": {"level": "debug", "log": "json"}}
     whole["providers"]["p"]["api_key"] = OUR_KEY
     async with scene(Models(), whole, valkey, tmp_path) as gate:
-        for bad in ALL:
+        for bad in EVERY:
             async with Wire(gate.run.url) as wire:
                 await wire.send(bad.data)
                 answer = await wire.answer(bad.method)
@@ -57,7 +61,7 @@ async def test_nothing_that_was_said_in_confidence_is_told_or_logged(
         await gate.run.settled()
     lines = capfdbinary.readouterr().out.decode().splitlines()
     requests = [line for line in map(msgspec.json.decode, lines) if line["event"] == "request"]
-    assert {line["outcome"] for line in requests} == {"ok", "rejected", "client_error", "upstream_error", "interrupted"}
+    assert {line["outcome"] for line in requests} == OUTCOMES
     secrets = (MARKER, ANSWER, SECRET, COUNTED, OUR_KEY, HOST, str(gate.server.port), "Traceback")
     assert not [(secret, line) for secret in secrets for line in lines if secret in line]
     assert not [(secret, text) for secret in (*secrets, NAME) for text in told if re.search(rf"\b{re.escape(secret)}\b", text)]

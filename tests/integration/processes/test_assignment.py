@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from gateway.processes.assignment import Assignment, decode, encode
+from gateway.processes.server import Times
 
 ASSIGNMENT = Assignment(
     name="w0",
@@ -11,7 +12,7 @@ ASSIGNMENT = Assignment(
     redis_url="redis://:secret@host",
     state_dir=Path("/state"),
     pepper=b"\x00secret",
-    drain_s=600.0,
+    times=Times(delay_s=5.0, drain_s=600.0),
 )
 
 

@@ -8,12 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from gateway.processes.protocol import Http1
-from gateway.processes.server import Server
+from gateway.processes.server import Server, Times
 from tests.fakes.wire import Wire, post, request
 
-
-class Hasty(Http1):
-    receipt_s = 0.1
+RECEIPT_S = 0.1
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
@@ -25,15 +23,14 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
             return
         body, more = body + message["body"], message["more_body"]
     if scope["path"] == "/wait":
-        await asyncio.sleep(3 * Hasty.receipt_s)
+        await asyncio.sleep(3 * RECEIPT_S)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
 
 
 @asynccontextmanager
 async def opened(app: Any) -> AsyncIterator[tuple[Server, str]]:
-    server = Server(app)
-    server.config.http = Hasty
+    server = Server(app, Times(receipt_s=RECEIPT_S))
     listener = socket.create_server(("127.0.0.1", 0))
     await server.open(listener)
     try:
