@@ -27,6 +27,9 @@ FRAMING_SHARE = 8
 MOST_QUEUED = 8
 """How many requests may wait behind an answer while reading goes on; beyond it reading stops until the answer is complete."""
 
+LINGER_S = 0.2
+"""How long an idle connection is kept after its listener: longer than a request is on its way that was sent before."""
+
 CHUNKED = b"transfer-encoding: chunked\r\n"
 CLOSE = b"connection: close\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -110,9 +113,12 @@ class Http1(HttpToolsProtocol):
         self._forget_receipt()
 
     def shutdown(self) -> None:
-        """Answer what is under way or has begun to arrive, and end the connection with it."""
-        if self._answering() is not None or not self._receiving:
+        """End the connection with what is under way or has begun to arrive; one that is idle, when nothing can be on its way."""
+        if self._answering() is not None:
             super().shutdown()
+        elif not self._receiving:
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(LINGER_S, self.timeout_keep_alive_handler)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the request under way that its client has left: uvicorn tells the newest alone, which may be waiting behind it."""

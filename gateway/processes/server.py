@@ -101,6 +101,23 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._accepting.set()
 
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Stop listening; who has connected by then is answered like those that are here."""
+        for listener in sockets or ():
+            await self._take_in(listener)
+        await super().shutdown(sockets)
+
+    async def _take_in(self, listener: socket) -> None:
+        """Accept what the kernel has accepted: it would reset those connections when the listener closes."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(BlockingIOError):  # nobody is left
+            while True:
+                connection, _ = listener.accept()
+                await loop.connect_accepted_socket(self._protocol, connection)
+
+    def _protocol(self) -> Http1:
+        return Http1(self._listener, self.server_state, {})
+
     async def main_loop(self) -> None:
         """Wait to be told to leave: a tick ten times a second would only refresh a Date header that is not sent."""
         await self._leaving.wait()
