@@ -164,9 +164,9 @@ class Gateway:
         better. One that was never reached makes it unready only where nothing is served without it.
         """
         connected = self._connection.fault is None
-        self._reached_store = self._reached_store or connected or self._failover.serves_alone
         refusing, alone = self._admission.refusing, self._failover.alone
         store = "failing" if connected and refusing else "unavailable" if alone or not connected else "ok"
+        self._reached_store = self._reached_store or store == "ok" or self._failover.serves_alone
         return {
             "worker": self._place.worker,
             "ready": self.ready and self._reached_store and not self._corridor.draining,

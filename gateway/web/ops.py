@@ -15,7 +15,7 @@ from gateway.policy.catalogue import Secret
 from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
 from gateway.web.join import Join
-from gateway.web.workers import Workers
+from gateway.web.workers import PROBE_S, Workers
 
 TEXT_FORMAT = "text/plain; version=0.0.4"
 
@@ -38,13 +38,15 @@ class Status(msgspec.Struct, frozen=True):
 
     ready: bool = False
     degraded: bool = False
+    redis: str | None = None
 
 
 class WorkerState(msgspec.Struct, frozen=True):
-    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`."""
+    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`; and its store: `ok`, `failing` or `unavailable`."""
 
     worker: int
     state: str
+    redis: str | None = None
 
 
 class Liveness(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
 def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litestar:
     """Return the application of the operations port."""
-    workers, pages = Workers(view.control_sockets), Join()
+    workers, joined = Workers(view.control_sockets), Join()
 
     @get("/livez", summary="Is the event loop turning?", tags=["health"])
     async def livez() -> Liveness:
@@ -72,13 +74,14 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litest
     @get("/readyz", summary="Would a request be served?", tags=["health"])
     async def readyz() -> Response[Readiness]:
         """Answer 200 when one would, else 503, and say how each worker is."""
-        readiness = readiness_of([status_of(page) for page in await workers.ask("/status")], draining=view.draining)
+        pages = await workers.ask("/status", timeout_s=PROBE_S)
+        readiness = readiness_of([status_of(page) for page in pages], draining=view.draining)
         return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
 
     @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"])
     async def metrics() -> Response[bytes]:
         """Return every worker's metrics on one page."""
-        return Response(pages.join(await workers.ask("/metrics")), media_type=TEXT_FORMAT)
+        return Response(joined.join(await workers.ask("/metrics")), media_type=TEXT_FORMAT)
 
     return Litestar(
         route_handlers=[livez, readyz, metrics, admin_router(rooms, admin_token)],
@@ -97,7 +100,7 @@ def status_of(answered: bytes | None) -> Status | None:
 
 def readiness_of(statuses: list[Status | None], *, draining: bool) -> Readiness:
     """Return whether requests are served."""
-    states = [WorkerState(worker, state_of(status)) for worker, status in enumerate(statuses)]
+    states = [WorkerState(worker, state_of(each), each.redis if each else None) for worker, each in enumerate(statuses)]
     if draining:
         return Readiness("draining", states)
     serves = any(status is not None and status.ready for status in statuses)

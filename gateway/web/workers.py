@@ -6,6 +6,8 @@ from collections.abc import Callable
 import httpx
 
 TIMEOUT_S = 2.0
+PROBE_S = 0.5
+"""For whoever is probed in turn: orchestrators and balancers wait a second."""
 
 
 class Workers:
@@ -14,15 +16,15 @@ class Workers:
     def __init__(self, sockets: Callable[[], list[str]]) -> None:
         self._sockets = sockets
 
-    async def ask(self, path: str) -> list[bytes | None]:
+    async def ask(self, path: str, *, timeout_s: float = TIMEOUT_S) -> list[bytes | None]:
         """Return each worker's answer to GET `path`."""
-        return await asyncio.gather(*(ask(socket, path) for socket in self._sockets()))
+        return await asyncio.gather(*(ask(socket, path, timeout_s) for socket in self._sockets()))
 
 
-async def ask(socket: str, path: str) -> bytes | None:
+async def ask(socket: str, path: str, timeout_s: float) -> bytes | None:
     """Return one worker's answer, None where there is none."""
     transport = httpx.AsyncHTTPTransport(uds=socket, verify=False)  # spares the loading of certificates
-    async with httpx.AsyncClient(transport=transport, timeout=TIMEOUT_S, trust_env=False) as client:
+    async with httpx.AsyncClient(transport=transport, timeout=timeout_s, trust_env=False) as client:
         try:
             response = await client.get(f"http://worker{path}")
         except httpx.HTTPError:

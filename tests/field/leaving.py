@@ -77,7 +77,7 @@ class Leaving(Served):
             {"p": upstream.base_url},
             models,
             directory,
-            redis={"url": valkey.url, "timeout": "5s"},
+            redis=sections.pop("redis", {"url": valkey.url}),
             keys_pepper="a-pepper-that-is-long-enough",
             shutdown=shutdown,
             **sections,
@@ -88,7 +88,7 @@ class Leaving(Served):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        await until(self.is_ready)
+        await until(self.has_come_up)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -104,6 +104,11 @@ class Leaving(Served):
         """Return what /readyz says: its status and its word."""
         answer = await self.client.get(f"{self.ops}/readyz")
         return answer.status_code, answer.json()["status"]
+
+    async def has_come_up(self) -> bool:
+        """Return whether a worker answers, ready or not."""
+        answer = await self.client.get(f"{self.ops}/readyz")
+        return all(worker["state"] != "unreachable" for worker in answer.json()["workers"])
 
     async def is_ready(self) -> bool:
         return await self.readiness() == (200, "ready")

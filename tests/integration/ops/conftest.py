@@ -53,7 +53,8 @@ class Worker:
         self.path.unlink(missing_ok=True)
 
     def status(self) -> dict[str, Any]:
-        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "inflight": 0}
+        redis = "unavailable" if self.degraded else "ok"
+        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "redis": redis, "inflight": 0}
 
     async def metrics(self) -> bytes:
         head = "# HELP tiergate_start_time_seconds Start.\n# TYPE tiergate_start_time_seconds gauge\n"

@@ -19,7 +19,13 @@ async def test_readyz_says_how_each_worker_is(serve: Serve, live: View) -> None:
     answer = await client.get("/readyz")
     assert (answer.status_code, answer.json()) == (
         200,
-        {"status": "ready", "workers": [{"worker": 0, "state": "ready"}, {"worker": 1, "state": "degraded"}]},
+        {
+            "status": "ready",
+            "workers": [
+                {"worker": 0, "state": "ready", "redis": "ok"},
+                {"worker": 1, "state": "degraded", "redis": "unavailable"},
+            ],
+        },
     )
     await first.stop()
     second.ready = second.degraded = False

@@ -24,5 +24,5 @@ def test_one_worker_that_serves_makes_the_gateway_ready(statuses: list[Status | 
 
 
 def test_a_worker_may_say_more_than_is_asked() -> None:
-    assert status_of(b'{"worker":"w0","ready":true,"degraded":false,"redis":"ok"}') == UP
+    assert status_of(b'{"worker":"w0","ready":true,"degraded":false,"inflight":0}') == UP
     assert status_of(None) is None
