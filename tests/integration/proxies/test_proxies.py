@@ -30,6 +30,7 @@ from tests.valkey import Valkey
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LIMIT = 10 << 20
+NOBODY_THERE = {"haproxy": 503, "nginx": 502}
 
 
 class Front:
@@ -203,7 +204,8 @@ async def test_what_was_sent_is_sent_to_nobody_else_and_a_gateway_that_ends_is_l
         async with Wire(proxy.url) as wire:
             await wire.send(asked())
             answer = await wire.answer()
-        assert (answer.status, answer.json()["error"]["code"], answer.headers["retry-after"]) == (503, "unavailable", "1")
+        assert answer.status == NOBODY_THERE[name]
+        assert (answer.json()["error"]["code"], answer.headers["retry-after"]) == ("unavailable", "1")
         assert models.asked == ["m"]
 
 
