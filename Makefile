@@ -12,7 +12,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance compat bench bench-admission bench-ledger bench-sse fuzz lock
+.PHONY: help setup run check fix test test-all unit sim conformance compat rolling bench bench-admission bench-ledger bench-sse fuzz lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ bench-ledger: $(VENV)/.runtime ## CPU time of storing a request's events
 
 bench-sse: $(VENV)/.runtime ## That the cost of a streamed event grows with its bytes alone, however small its pieces are
 	@$(BIN)/python -m tests.bench.sse $(ARGS)
+
+rolling: $(VENV)/.dev ## Restart three gateways in turn behind HAProxy, under 100 streams and 50 requests a second: none may fail
+	@$(BIN)/python -m tests.rolling $(ARGS)
 
 compat: $(VENV)/.dev ## Compare a real upstream's answers with those through the gateway (REAL_UPSTREAM=http://127.0.0.1:PORT)
 	@$(BIN)/python -m tests.compat.real_upstream $(REAL_UPSTREAM)
