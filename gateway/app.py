@@ -176,7 +176,7 @@ class Gateway:
         }
 
     async def drain(self, timeout_s: float) -> None:
-        """Refuse new requests and those that wait, and let those under way end, whose clients have left too; past the timeout, cut them."""
+        """Refuse new requests and who waits; let what is under way end, heard or not. Past the timeout, end it honestly."""
         self._corridor.draining = True
         self._turns.close()
         self._sweep.cut_waiting(Cut.DRAIN)

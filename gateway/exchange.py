@@ -15,9 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.faults import Failed
-from gateway.policy.admission import NO_ENDING, Ending, Estimate, Lesson, Settle, Sign
+from gateway.policy.admission import NO_ENDING, Ending, Lesson, Settle, Sign
 from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
+from gateway.policy.charges import Estimate
 from gateway.policy.experience import Asked, lesson
 from gateway.policy.pricing import Tariff
 from gateway.policy.record import Closed, Opened, Outcome, Record

@@ -6,7 +6,7 @@ from struct import Struct, pack
 import msgspec
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Dimension, Ending, Estimate, Kind, Lesson, Row, Seed, Sign, Wait
+from gateway.policy.admission import Ending, Lesson, Row, Seed, Sign, Wait
 from gateway.policy.answers import (
     Cause,
     Granted,
@@ -22,6 +22,7 @@ from gateway.policy.answers import (
     Verdict,
 )
 from gateway.policy.catalogue import Breaker
+from gateway.policy.charges import Charge, Dimension, Estimate, Kind
 from gateway.policy.growth import at_scale
 from gateway.policy.limits import LAYOUT
 from gateway.policy.upstreams import Condition

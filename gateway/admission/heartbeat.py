@@ -12,7 +12,8 @@ import msgspec
 
 from gateway.admission.connection import AdmissionUnavailable
 from gateway.admission.failover import Failover
-from gateway.policy.admission import Adopt, Estimate, Progress
+from gateway.policy.admission import Adopt, Progress
+from gateway.policy.charges import Estimate
 from gateway.tasks import Owned
 
 AGAIN_S = 0.5

@@ -13,7 +13,7 @@ from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
 from gateway.config.rights import enforced, rights
 from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
-from gateway.policy.admission import Charge, Reach
+from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import charges
 
 USUAL_TOKENS = 1024

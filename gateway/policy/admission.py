@@ -1,8 +1,7 @@
-"""The admission core's values: what a candidate would charge, what was granted or refused, how a lease ends.
+"""What is asked of the admission core: candidates to test, turns to wait for, ends to settle.
 
-A *bucket* is one limit's counter in one scope; a *charge* is what one candidate would take from a bucket; a *row* is one
-candidate: the deployment, the tier it would be served at and its charges. The scripts know rows and buckets only; what a
-limit means stays here. Times are Unix milliseconds of the store, costs are units (requests, tokens or slots).
+A *row* is one candidate: the deployment, the tier it would be served at and its charges (`gateway.policy.charges`). The scripts
+know rows and buckets only. Times are Unix milliseconds of the store.
 Pure.
 """
 
@@ -10,94 +9,8 @@ from enum import IntEnum, StrEnum
 
 import msgspec
 
-from gateway.policy.catalogue import Dynamic, Tier
-
-
-class Dimension(StrEnum):
-    """What a bucket counts; the field's name inside a scope's hash."""
-
-    RPM = "rpm"
-    TPM = "tpm"
-    TPM_IN = "tpm_in"
-    TPM_OUT = "tpm_out"
-    RPD = "rpd"
-    CONCURRENCY = "conc"
-    BUDGET = "budget"
-
-
-class Unit(IntEnum):
-    """Which of a request's figures a charge takes; an index into `Estimate` and `Actual`."""
-
-    REQUEST = 0
-    INPUT = 1
-    OUTPUT = 2
-    TOTAL = 3
-    SLOT = 4
-    NANO_USD = 5
-
-
-class Kind(IntEnum):
-    """How a bucket gives back: by leaking, at the end of a period of the calendar, or only when its holder ends.
-
-    USE is a RATE that nothing is taken from: service over the limit counts for how far the limit grows, and that is all.
-    """
-
-    USE = -1
-    RATE = 0
-    CALENDAR = 1
-    HELD = 2
-
-
-class Reach(IntEnum):
-    """How long a hold lasts: the whole request (key, org), one model (×model, model), or one deployment."""
-
-    REQUEST = 0
-    MODEL = 1
-    DEPLOYMENT = 2
-
-
-class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a candidate takes from one bucket.
-
-    `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`; a budget has one of
-    its own: `kb:…`, `pb:…`, `ob:…`). A RATE bucket holds `capacity` (B) and leaks `rate` (L) a `period_ms` (P); CALENDAR empties
-    at the end of each period of the calendar, see `gateway.policy.periods`; HELD has no rate. `limit` is the figure that the
-    operator wrote and that headers show. `ends_walk` marks a limit of the caller's own that no other candidate may be tried past.
-    `dynamic` is how a RATE grows with use: capacity, rate and limit are then those that it begins with, and never goes below.
-    """
-
-    scope: str
-    dimension: Dimension
-    kind: Kind
-    unit: Unit
-    reach: Reach
-    capacity: int
-    rate: int
-    period_ms: int
-    limit: int
-    tenant: bool
-    ends_walk: bool
-    dynamic: Dynamic | None = None
-
-    @property
-    def is_budget(self) -> bool:
-        """Return whether it is money: what was spent is known before anybody asks, or must be asked of the ledger first."""
-        return self.unit is Unit.NANO_USD
-
-
-class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a request is held to cost, indexed by `Unit`."""
-
-    request: int
-    input: int
-    output: int
-    total: int
-    slot: int = 1
-    cost_nano_usd: int = 0
-
-    def of(self, unit: Unit) -> int:
-        """Return the figure that charges of this unit take."""
-        return (self.request, self.input, self.output, self.total, self.slot, self.cost_nano_usd)[unit]
+from gateway.policy.catalogue import Tier
+from gateway.policy.charges import Charge, Estimate
 
 
 class Precedence(IntEnum):

@@ -6,8 +6,9 @@ budget in each of its periods, and no more than its share of what was left, so t
 
 from collections.abc import Sequence
 
-from gateway.policy.admission import Charge, Row
+from gateway.policy.admission import Row
 from gateway.policy.answers import Level
+from gateway.policy.charges import Charge
 
 LITTLE_PPM = 20_000
 LITTLE_NANO_USD = 10**9

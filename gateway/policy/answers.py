@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import msgspec
 
-from gateway.policy.admission import Charge
+from gateway.policy.charges import Charge
 from gateway.wire.prompts import USUAL_RATIO_PPM
 
 

@@ -9,8 +9,9 @@ from math import floor
 
 import msgspec
 
-from gateway.policy.admission import Charge, Reach, Upstream
+from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
+from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import budget_charge, charges, uses
 from gateway.policy.tiers import SPENDS_NO_RATES
 

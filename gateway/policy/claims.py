@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Dimension, Row
+from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Granted, Refusal, Refused
+from gateway.policy.charges import Charge, Dimension
 from gateway.policy.queue import Waiter
 from gateway.policy.upstreams import is_slot_of_deployment
 

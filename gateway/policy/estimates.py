@@ -6,9 +6,9 @@ The hold must be high enough that running streams cannot overrun a limit togethe
 
 from math import ceil
 
-from gateway.policy.admission import Charge, Estimate, Kind, Unit
 from gateway.policy.answers import Learned
 from gateway.policy.catalogue import Model
+from gateway.policy.charges import Charge, Estimate, Kind, Unit
 from gateway.policy.pricing import Tariff
 from gateway.wire.prompts import text_tokens
 from gateway.wire.request import InferenceRequest

@@ -15,9 +15,10 @@ from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import can_serve, may_use
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire, Kind
+from gateway.policy.admission import Acquire
 from gateway.policy.answers import Refused
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
+from gateway.policy.charges import Kind
 from gateway.policy.explanation import (
     Caller,
     Chain,

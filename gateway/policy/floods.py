@@ -5,8 +5,8 @@ nothing to be refused by. Unix milliseconds of any one clock. Pure.
 """
 
 from gateway.errors import RateLimited
-from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.catalogue import Key
+from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.limits import MINUTE_MS, Bucket, weight
 from gateway.policy.tiers import SPENDS_NO_RATES, Wish
 

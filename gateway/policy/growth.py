@@ -7,8 +7,8 @@ strict is still one: no minute passes it at its scale.
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge
 from gateway.policy.catalogue import Dynamic
+from gateway.policy.charges import Charge
 
 BASE_MILLI = 1000
 """The scale of what is written."""

@@ -8,8 +8,9 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Estimate, Kind, Row, Seed, Unit
+from gateway.policy.admission import Row, Seed
 from gateway.policy.answers import Cause, Level
+from gateway.policy.charges import Charge, Estimate, Kind, Unit
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
 from gateway.policy.limits import Bucket
 

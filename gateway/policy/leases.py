@@ -2,17 +2,17 @@
 
 Rows are tested in order at one instant and the first that fits takes all its holds; a refusal writes nothing. Where none fits a
 request may wait: it holds what it takes of its caller, and whoever makes room gives it to whose turn it is. A lease ends once: by
-`settle`, or by expiry when nobody renewed it. Requests post when there is content or an end that is not one of capacity, tokens
-as they are reported, money at the end. What a lease has taken or posted in a bucket is never tested or taken again. Unix
-milliseconds. Pure.
+`settle`, or by expiry. Requests post when there is content or an end that is not one of capacity, tokens as they are reported,
+money at the end. What a lease has taken or posted in a bucket is never tested or taken again. Unix milliseconds. Pure.
 """
 
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
-from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Reach, Report, Seed, Settle, Switch
+from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Report, Seed, Settle, Switch
 from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.charges import Reach
 from gateway.policy.claims import Done, Event, Lease, told_to_come_back
 from gateway.policy.learning import Learning
 from gateway.policy.lifetimes import CONFIRM_MS, LATE_MS, REAPED_AT_ONCE, TURNS_AT_ONCE, WAITER_TTL_MS, Ends

@@ -13,9 +13,9 @@ from fractions import Fraction
 import msgspec
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.answers import Growth
 from gateway.policy.catalogue import Budget, Dynamic, Limits
+from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.growth import BASE_MILLI, at_scale, next_scale, window_quota
 from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
 

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Kind, Row
+from gateway.policy.admission import Row
 from gateway.policy.allowances import Allowances
 from gateway.policy.answers import Granted, Refusal, Refused
 from gateway.policy.catalogue import Tier
+from gateway.policy.charges import Charge, Kind
 from gateway.policy.claims import ceiling_of
 
 SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})

@@ -7,8 +7,8 @@ import re
 
 import msgspec
 
-from gateway.policy.admission import Kind
 from gateway.policy.answers import Cause, Refusal
+from gateway.policy.charges import Kind
 from gateway.policy.record import Attempt, Reason, Record, short
 from gateway.policy.wording import SCOPES
 

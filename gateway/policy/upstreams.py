@@ -12,9 +12,10 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Charge, Ending, Order, Reach, Row, Sign, Unit, Upstream, Word
+from gateway.policy.admission import Ending, Order, Row, Sign, Upstream, Word
 from gateway.policy.answers import Cause
 from gateway.policy.catalogue import Breaker
+from gateway.policy.charges import Charge, Reach, Unit
 
 MILLI = 1_000
 """A ceiling is kept in thousandths of a slot: what a success gives back is a part of one."""

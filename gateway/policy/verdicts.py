@@ -23,9 +23,10 @@ from gateway.errors import (
     UpstreamUnavailable,
 )
 from gateway.faults import EndClass, Failed, Fault
-from gateway.policy.admission import Dimension, Kind, Row, Unit
+from gateway.policy.admission import Row
 from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
+from gateway.policy.charges import Dimension, Kind, Unit
 from gateway.policy.growth import BASE_MILLI, window_quota
 from gateway.policy.pricing import NANO_USD
 from gateway.policy.record import Outcome

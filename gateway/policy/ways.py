@@ -5,7 +5,8 @@ from math import log
 
 import msgspec
 
-from gateway.policy.admission import Charge, Upstream
+from gateway.policy.admission import Upstream
+from gateway.policy.charges import Charge
 from gateway.policy.charging import Target
 from gateway.policy.patience import NO_PATIENCE, Patience
 from gateway.policy.pricing import Tariff

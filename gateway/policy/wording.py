@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Dimension, Kind, Precedence, Row, Unit
+from gateway.policy.admission import Precedence, Row
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
+from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Charged, Hold, TierChoice
 from gateway.policy.growth import BASE_MILLI

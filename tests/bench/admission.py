@@ -20,9 +20,10 @@ from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
-from gateway.policy.admission import Acquire, Charge, Estimate, Lesson, Progress, Reach, Row, Settle, Upstream
+from gateway.policy.admission import Acquire, Lesson, Progress, Row, Settle, Upstream
 from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Charge, Estimate, Reach
 from gateway.tasks import Owned
 from tests.bench import verdicts
 from tests.bench.batch import Batch, BatchedAdmission

@@ -1,7 +1,7 @@
 """What the admission benches ask for: the charges of a row, what a request is held to cost, and what the ledger is told."""
 
-from gateway.policy.admission import Charge, Estimate, Reach
 from gateway.policy.catalogue import Limits
+from gateway.policy.charges import Charge, Estimate, Reach
 from gateway.policy.limits import charges
 
 IN_FLIGHT = 64

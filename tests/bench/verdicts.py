@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection, pack
-from gateway.policy.admission import Acquire, Reach, Row, Settle, Upstream
+from gateway.policy.admission import Acquire, Row, Settle, Upstream
 from gateway.policy.answers import Granted, Refused, Verdict
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Reach
 from tests.bench.leases import COST, EVENT, IN_FLIGHT, TTL_MS, supply, tenant
 from tests.bench.report import figure, markdown
 from tests.bench.store import Store

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from gateway.admission.codec import PLACES
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from gateway.telemetry.access import AccessLog, as_json
 from gateway.wire.request import Endpoint, parse
 from tests.fakes.openai import Models

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.admission.codec import PLACES
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from tests.fakes.http_server import Call
 from tests.fakes.openai import DONE, SSE, USAGE, event
 from tests.fakes.wire import Wire, post

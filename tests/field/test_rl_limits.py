@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from tests.fakes.http_server import Call
 from tests.fakes.openai import BUSY, DONE, JSON, SSE, answers, error, event, refuses, streams
 from tests.field.metering import Metered, figures, key, metered, model, prompt_tokens, secret, settings

@@ -14,7 +14,7 @@ import pytest_asyncio
 from msgspec.structs import replace
 
 from gateway.app import unix_ms
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import DONE, SSE, Models, answers, event
 from tests.field.metering import figures, key, model, prompt_tokens, secret, settings

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from tests.clusters import Cluster
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import DONE, SSE, answers, error, event, refuses, silence, streams
 from tests.field.metering import INPUT_NANO_USD, OUTPUT_NANO_USD, SLOW, Metered, figures, key, metered, model, secret, settings

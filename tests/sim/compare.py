@@ -5,8 +5,9 @@ from collections import Counter
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import AdmissionUnavailable, Connection, StoreError
-from gateway.policy.admission import Acquire, Dimension, Precedence, Row, Switch
+from gateway.policy.admission import Acquire, Precedence, Row, Switch
 from gateway.policy.answers import Cause, Granted, Posted, Queued, Refused, Unseeded
+from gateway.policy.charges import Dimension
 from gateway.policy.growth import BASE_MILLI
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock

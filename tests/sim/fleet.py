@@ -13,23 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
-from gateway.policy.admission import (
-    Acquire,
-    Charge,
-    Ending,
-    Estimate,
-    Kind,
-    Precedence,
-    Progress,
-    Row,
-    Seed,
-    Settle,
-    Sign,
-    Switch,
-    Wait,
-)
+from gateway.policy.admission import Acquire, Ending, Precedence, Progress, Row, Seed, Settle, Sign, Switch, Wait
 from gateway.policy.answers import Granted, Queued, Refused, Spent, Turn
 from gateway.policy.catalogue import Tier
+from gateway.policy.charges import Charge, Estimate, Kind
 from gateway.policy.claims import Event, Place, ceiling_of, place_of
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS, Bucket, weight

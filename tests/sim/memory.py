@@ -3,8 +3,9 @@
 from random import Random
 
 from gateway.admission.client import Admission
-from gateway.policy.admission import Charge, Seed
+from gateway.policy.admission import Seed
 from gateway.policy.answers import Unseeded
+from gateway.policy.charges import Charge
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock

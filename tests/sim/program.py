@@ -13,7 +13,6 @@ from gateway.policy.admission import (
     Acquire,
     Adopt,
     Ending,
-    Estimate,
     Lesson,
     Order,
     Progress,
@@ -26,6 +25,7 @@ from gateway.policy.admission import (
     Word,
 )
 from gateway.policy.answers import Granted, Queued, Unseeded
+from gateway.policy.charges import Estimate
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from gateway.policy.periods import PERIODS, bounds_ms

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from gateway.admission.client import Admission, cell_prefix
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
-from gateway.policy.admission import Dimension, Precedence
+from gateway.policy.admission import Precedence
 from gateway.policy.answers import Cause
+from gateway.policy.charges import Dimension
 from gateway.tasks import Owned
 from tests.clusters import SLOT, Cluster
 from tests.integration.admission.rows import Clock

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Charge, Dimension, Precedence, Upstream
+from gateway.policy.admission import Precedence, Upstream
 from gateway.policy.catalogue import (
     NO_LIMITS,
     Breaker,
@@ -22,6 +22,7 @@ from gateway.policy.catalogue import (
     Tier,
     TierTerms,
 )
+from gateway.policy.charges import Charge, Dimension
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.claims import place_of
 from gateway.policy.patience import PRECEDENCE

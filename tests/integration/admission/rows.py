@@ -1,7 +1,8 @@
 """What the room's tests ask for: a driven clock, small scopes that are easily full, and candidate rows over them."""
 
-from gateway.policy.admission import Acquire, Charge, Ending, Estimate, Progress, Reach, Row, Settle, Sign, Switch, Upstream
+from gateway.policy.admission import Acquire, Ending, Progress, Row, Settle, Sign, Switch, Upstream
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Charge, Estimate, Reach
 from gateway.policy.limits import DAY_MS, MINUTE_MS, charges
 
 TTL_MS = 30_000

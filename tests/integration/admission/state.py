@@ -10,7 +10,7 @@ import msgspec
 from gateway.admission.client import cell_prefix
 from gateway.admission.codec import BUDGET_PLACE, PLACES
 from gateway.admission.connection import Argument, Connection, Reply, pack
-from gateway.policy.admission import Charge, Dimension
+from gateway.policy.charges import Charge, Dimension
 from gateway.policy.claims import Claim
 from gateway.policy.growth import BASE_MILLI
 from gateway.policy.learning import BUCKETS

@@ -10,9 +10,10 @@ from gateway.admission.failover import Failover
 from gateway.admission.spool import Spool
 from gateway.budgets import Budgeted
 from gateway.errors import LimiterUnavailable
-from gateway.policy.admission import Estimate, Row
+from gateway.policy.admission import Row
 from gateway.policy.answers import Granted, Refused
 from gateway.policy.catalogue import Budget
+from gateway.policy.charges import Estimate
 from gateway.policy.limits import budget_charge
 from gateway.policy.periods import bounds_ms
 from gateway.stores.database import Reader, Writer

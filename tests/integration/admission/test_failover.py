@@ -16,9 +16,10 @@ from gateway.admission.failover import Failover
 from gateway.admission.local import Local
 from gateway.admission.redis_client import open_client
 from gateway.admission.spool import Spool
-from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Charge, Estimate, Order, Row, Seed, Switch, Upstream, Wait, Word
+from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Order, Row, Seed, Switch, Upstream, Wait, Word
 from gateway.policy.answers import Granted, Queued, Refused, Turn
 from gateway.policy.catalogue import Budget, Limits, Tier
+from gateway.policy.charges import Charge, Estimate
 from gateway.policy.limits import budget_charge
 from gateway.tasks import Owned
 from tests.integration.admission.rows import TTL_MS, Clock, deployment_charges, estimate, key_charges, settle

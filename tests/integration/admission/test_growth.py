@@ -4,9 +4,9 @@ from msgspec.structs import replace
 
 from gateway.admission.client import Admission
 from gateway.admission.connection import Connection
-from gateway.policy.admission import Charge, Dimension
 from gateway.policy.answers import Granted, Growth, Refused
 from gateway.policy.catalogue import Dynamic, Limits
+from gateway.policy.charges import Charge, Dimension
 from gateway.policy.claims import place_of
 from gateway.policy.limits import MINUTE_MS, Bucket
 from tests.integration.admission.rows import Clock, acquire, estimate, key_charges, progress, row, settle

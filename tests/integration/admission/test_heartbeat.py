@@ -9,9 +9,10 @@ from gateway.admission.connection import Connection
 from gateway.admission.failover import Failover
 from gateway.admission.heartbeat import Leases
 from gateway.admission.spool import Spool
-from gateway.policy.admission import Adopt, Estimate, Row, Upstream, Wait
+from gateway.policy.admission import Adopt, Row, Upstream, Wait
 from gateway.policy.answers import Queued, Turn
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Estimate
 from gateway.policy.claims import place_of
 from gateway.policy.limits import MINUTE_MS
 from gateway.tasks import Owned

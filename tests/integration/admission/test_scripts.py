@@ -8,9 +8,10 @@ import pytest
 
 from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, ledger_key
 from gateway.admission.connection import Connection
-from gateway.policy.admission import Dimension, Estimate, Order, Row, Seed, Upstream, Word
+from gateway.policy.admission import Order, Row, Seed, Upstream, Word
 from gateway.policy.answers import Granted, Posted, Refused, Spent, Unseeded
 from gateway.policy.catalogue import Budget, Limits
+from gateway.policy.charges import Dimension, Estimate
 from gateway.policy.claims import place_of
 from gateway.policy.lifetimes import LATE_MS, REAPED_AT_ONCE
 from gateway.policy.limits import MINUTE_MS, budget_charge

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gateway.policy.admission import Acquire, Dimension, Ending, Progress, Row, Seed, Settle, Sign, Switch
+from gateway.policy.admission import Acquire, Ending, Progress, Row, Seed, Settle, Sign, Switch
 from gateway.policy.answers import Granted, Queued, Refused, Unseeded
+from gateway.policy.charges import Dimension
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
 from tests.integration.admission.state import Charges

@@ -15,7 +15,7 @@ from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from gateway.policy.record import Outcome
 from gateway.tasks import Owned
 from tests.integration.admission.state import ask, expected, stored

@@ -21,7 +21,7 @@ from redis.asyncio import Redis
 from gateway.admission.codec import PLACES
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
-from gateway.policy.admission import Dimension
+from gateway.policy.charges import Dimension
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
 from tests.fakes.http_server import Call, HttpServer

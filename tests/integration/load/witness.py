@@ -16,8 +16,9 @@ from redis.asyncio import Redis
 from gateway.admission.client import cell_prefix
 from gateway.admission.codec import BUDGET_PLACE, PLACES
 from gateway.admission.scripts import Script
-from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Precedence, Reach, Row, Unit, Upstream, Wait
+from gateway.policy.admission import Precedence, Row, Upstream, Wait
 from gateway.policy.catalogue import Tier
+from gateway.policy.charges import Charge, Dimension, Estimate, Kind, Reach, Unit
 from gateway.policy.limits import Bucket
 
 PREFIX = cell_prefix("tg", "c0").encode()

@@ -19,9 +19,10 @@ from gateway.admission.codec import (
     posted,
     verdict,
 )
-from gateway.policy.admission import Charge, Ending, Estimate, Lesson, Precedence, Reach, Row, Sign, Upstream
+from gateway.policy.admission import Ending, Lesson, Precedence, Row, Sign, Upstream
 from gateway.policy.answers import Cause, Granted, Growth, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
 from gateway.policy.catalogue import Breaker, Budget, Dynamic, Limits, Tier
+from gateway.policy.charges import Charge, Estimate, Reach
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.upstreams import Condition
 

@@ -1,7 +1,8 @@
 from gateway.admission.local import Local
-from gateway.policy.admission import Acquire, Estimate, Lesson, Reach, Row, Settle, Upstream
+from gateway.policy.admission import Acquire, Lesson, Row, Settle, Upstream
 from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Estimate, Reach
 from gateway.policy.limits import charges
 
 COST = Estimate(1, 10, 20, 30)

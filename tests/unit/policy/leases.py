@@ -1,21 +1,9 @@
 """The reference with its events, small scopes that are easily full, and candidate rows over them."""
 
-from gateway.policy.admission import (
-    Acquire,
-    Charge,
-    Dimension,
-    Ending,
-    Estimate,
-    Progress,
-    Reach,
-    Row,
-    Settle,
-    Sign,
-    Switch,
-    Upstream,
-)
+from gateway.policy.admission import Acquire, Ending, Progress, Row, Settle, Sign, Switch, Upstream
 from gateway.policy.answers import Posted, Verdict
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Charge, Dimension, Estimate, Reach
 from gateway.policy.claims import Event, place_of
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS, charges, weight

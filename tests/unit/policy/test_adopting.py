@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import Acquire, Adopt, Charge, Dimension, Precedence, Row, Upstream, Wait
+from gateway.policy.admission import Acquire, Adopt, Precedence, Row, Upstream, Wait
 from gateway.policy.answers import Granted, Posted, Queued, Turn
 from gateway.policy.catalogue import Tier
+from gateway.policy.charges import Charge, Dimension
 from tests.unit.policy.leases import ONE, RPM, SLOTS, TPM, TTL_MS, TWO, Store, figures, row
 
 

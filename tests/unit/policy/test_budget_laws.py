@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.policy.admission import Estimate, Row, Seed, Upstream
+from gateway.policy.admission import Row, Seed, Upstream
 from gateway.policy.answers import Unseeded
 from gateway.policy.catalogue import Budget, Limits, Tier
+from gateway.policy.charges import Estimate
 from gateway.policy.claims import place_of
 from gateway.policy.limits import DAY_MS, budget_charge
 from gateway.policy.periods import bounds_ms

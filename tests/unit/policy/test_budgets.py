@@ -2,9 +2,10 @@
 
 import pytest
 
-from gateway.policy.admission import Adopt, Charge, Estimate, Row, Seed
+from gateway.policy.admission import Adopt, Row, Seed
 from gateway.policy.answers import Cause, Granted, Refused, Unseeded
 from gateway.policy.catalogue import Budget, Limits
+from gateway.policy.charges import Charge, Estimate
 from gateway.policy.claims import place_of
 from gateway.policy.limits import DAY_MS, budget_charge
 from tests.unit.policy.leases import NOW_MS, TTL_MS, Store, deployment, key, row

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from gateway.policy.admission import Charge, Dimension, Reach
 from gateway.policy.catalogue import Budget, Guards, Limits, Org, Tier, TierTerms
+from gateway.policy.charges import Charge, Dimension, Reach
 from gateway.policy.charging import MOST_SLOTS, Target, Tenant, ceiling, target_charges
 from gateway.policy.limits import budget_charge, payer_of
 from tests.catalogues import TERMS, deployment, key, model

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import Charge, Reach
 from gateway.policy.answers import Growth
 from gateway.policy.catalogue import Dynamic, Limits
+from gateway.policy.charges import Charge, Reach
 from gateway.policy.growth import BASE_MILLI, at_scale, next_scale, window_quota
 from gateway.policy.limits import DAY_MS, MINUTE_MS, Bucket, charges, weight
 

@@ -7,9 +7,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import Dimension, Row, Upstream
+from gateway.policy.admission import Row, Upstream
 from gateway.policy.answers import Granted, Refused
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Dimension
 from gateway.policy.claims import place_of
 from gateway.policy.limits import DAY_MS, MINUTE_MS, weight
 from tests.unit.policy.leases import (

@@ -4,9 +4,9 @@ from copy import deepcopy
 
 import pytest
 
-from gateway.policy.admission import Dimension
 from gateway.policy.answers import Granted, Posted, Refused, Spent
 from gateway.policy.catalogue import Limits
+from gateway.policy.charges import Dimension
 from gateway.policy.lifetimes import LATE_MS, REAPED_AT_ONCE
 from tests.unit.policy.leases import (
     MODEL_A,

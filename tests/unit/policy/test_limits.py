@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.catalogue import NO_LIMITS, Limits
+from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.limits import DAY_MS, EXACT, MINUTE_MS, Bucket, charges, weight
 
 NOW_MS = 20_000 * DAY_MS + 1_000

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Charge, Lesson, Reach
+from gateway.policy.admission import Lesson
 from gateway.policy.answers import Cause, Learned, Refusal
 from gateway.policy.catalogue import (
     Budget,
@@ -21,6 +21,7 @@ from gateway.policy.catalogue import (
     Tier,
     TierTerms,
 )
+from gateway.policy.charges import Charge, Reach
 from gateway.policy.estimates import LONGEST_HOLD_TOKENS
 from gateway.policy.experience import Experience
 from gateway.policy.limits import budget_charge, charges

@@ -6,10 +6,11 @@ from msgspec.structs import replace
 
 from gateway.errors import FlexNoCapacity
 from gateway.policy import verdicts
-from gateway.policy.admission import Kind, Row, Upstream
+from gateway.policy.admission import Row, Upstream
 from gateway.policy.allowances import Allowances
 from gateway.policy.answers import Granted, Level, Refusal, Refused
 from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
+from gateway.policy.charges import Kind
 from gateway.policy.limits import budget_charge
 from gateway.policy.shares import placed, shared, without_flex
 from tests.unit.policy.leases import deployment, figures, key

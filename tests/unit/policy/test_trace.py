@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.policy.admission import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.answers import Cause, Refusal
+from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.record import Attempt, Outcome, Reason, Record
 from gateway.policy.trace import LONGEST_HEADER, Trace, account, reason_of, trace_of
 from gateway.policy.trail import trail

@@ -2,9 +2,10 @@ import pytest
 
 from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, RateLimited
 from gateway.faults import Failed, Fault
-from gateway.policy.admission import Charge, Dimension, Estimate, Kind, Reach, Row, Unit, Upstream
+from gateway.policy.admission import Row, Upstream
 from gateway.policy.answers import Cause, Growth, Level, Refusal
 from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
+from gateway.policy.charges import Charge, Dimension, Estimate, Kind, Reach, Unit
 from gateway.policy.growth import at_scale
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.record import Outcome

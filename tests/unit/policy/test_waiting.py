@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.policy.admission import Acquire, Dimension, Ending, Precedence, Row, Settle, Sign, Switch, Upstream, Wait
+from gateway.policy.admission import Acquire, Ending, Precedence, Row, Settle, Sign, Switch, Upstream, Wait
 from gateway.policy.answers import Granted, Queued, Refused, Spent, Turn, Verdict
 from gateway.policy.catalogue import Limits, Tier
+from gateway.policy.charges import Dimension
 from gateway.policy.claims import Event, ceiling_of
 from gateway.policy.leases import Buckets
 from gateway.policy.lifetimes import CONFIRM_MS, WAITER_TTL_MS

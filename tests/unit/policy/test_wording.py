@@ -4,8 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.policy import wording
-from gateway.policy.admission import Dimension, Row
+from gateway.policy.admission import Row
 from gateway.policy.catalogue import Guards, Key, Limits, Model, Org, Tier
+from gateway.policy.charges import Dimension
 from gateway.policy.explanation import Charged, Hold
 from gateway.policy.routing import Planner
 from gateway.policy.tiers import Wish
