@@ -39,6 +39,7 @@ from gateway.policy.experience import Experience
 from gateway.policy.keys import check_key, enter
 from gateway.policy.retries import RetryBudget
 from gateway.policy.routing import Planner
+from gateway.policy.shares import Waived
 from gateway.providers import DIALECTS
 from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
@@ -105,7 +106,7 @@ class Gateway:
         )
         self._failover = failover = Failover(
             admission,
-            Local(unix_ms, catalogue.breaker) if config.redis.on_failure.rates == "local" else None,
+            local_of(config, catalogue),
             Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes),
         )
         self._replay = Replay(failover)
@@ -258,6 +259,14 @@ def labels_of(catalogue: Catalogue) -> Labels:
     """Return the label values that this catalogue can lead to."""
     served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
     return Labels.of((route.path for route in routes(catalogue.prefixes)), served)
+
+
+def local_of(config: Config, catalogue: Catalogue) -> Local | None:
+    """Return what decides while the store is away, None where nothing is served then."""
+    terms = config.redis.on_failure
+    if terms.rates == "closed":
+        return None
+    return Local(unix_ms, catalogue.breaker, Waived(rates=terms.rates == "open", budgets=terms.budgets == "open"))
 
 
 def caps_of(config: Config) -> Caps:

@@ -179,5 +179,5 @@ class Failover:
     def _failed(self, error: AdmissionUnavailable) -> None:
         now_s, with_error = asyncio.get_running_loop().time(), isinstance(error, StoreError)
         if self._breaker.failed(now_s, with_error=with_error):
-            rates = "closed" if self._local is None else "local"
+            rates = "closed" if self._local is None else self._local.rates
             log.error("admission_alone", gateways=self._store.gateways, rates=rates, reason=str(error))

@@ -9,7 +9,7 @@ from gateway.policy.allowances import Allowances
 from gateway.policy.answers import Cause, Granted, Queued, Refused, Spent, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.leases import Buckets
-from gateway.policy.shares import placed, shared, without_flex
+from gateway.policy.shares import NOTHING_WAIVED, Waived, placed, shared, without_flex
 
 FOR_EVER_MS = 10**12
 """A lease of this worker's own ends with its request, or with the worker."""
@@ -18,18 +18,24 @@ FOR_EVER_MS = 10**12
 class Local:
     """This worker's own buckets. While the store is there they only leak: one that comes and goes is worth one burst."""
 
-    def __init__(self, now_ms: Callable[[], int], breaker: Breaker = USUAL_BREAKER) -> None:
+    def __init__(self, now_ms: Callable[[], int], breaker: Breaker = USUAL_BREAKER, waived: Waived = NOTHING_WAIVED) -> None:
         self._now_ms = now_ms
         self._buckets = Buckets(lambda _: None, breaker=breaker)
         self._allowances = Allowances()
+        self._waived = waived
         self._disabled: set[str] = set()
 
     def __contains__(self, lease_id: str) -> bool:
         return lease_id in self._buckets.leases
 
+    @property
+    def rates(self) -> str:
+        """Return the word of the configuration for what callers are held to."""
+        return "open" if self._waived.rates else "local"
+
     def decide(self, request: Acquire | Switch, gateways: int) -> Granted | Refused | None:
         """Return a verdict by the share of one of so many gateways, None where nothing can be said of what is asked."""
-        places, rows = shared(request.rows, gateways, self._allowances)
+        places, rows = shared(request.rows, gateways, self._allowances, self._waived)
         if not rows:
             return without_flex(request.rows, self._now_ms())
         verdict = self._verdict(request, rows)

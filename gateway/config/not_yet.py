@@ -44,8 +44,6 @@ NOT_YET = (
     Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
     Feature("named tokens of the admin API", ("ops.tokens",), _off),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature("unlimited service without Redis", ("redis.on_failure.rates",), _only("local", "closed")),
-    Feature("budgets without Redis", ("redis.on_failure.budgets",), _only("closed")),
     Feature("Postgres", ("database.url",), _no_scheme("postgres")),
     Feature("a pool of database connections", ("database.pool",), _only(10)),
     Feature("a dialect other than openai", ("providers.*.dialect",), _only("openai")),

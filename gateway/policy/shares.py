@@ -3,11 +3,12 @@
 A rate's share is rounded down and never nothing, a caller's concurrency is rounded up, a deployment's down. One request that the
 whole bucket would hold still fits a share that nobody uses. Only priority and default are served: flex and no-limit take what
 nobody counts, and service over the limit needs a limit to be over. Of a budget there is an allowance, if any. How far a limit has
-grown only the store knows: here each is as it is written.
+grown only the store knows: here each is as it is written. What callers are held to may be waived, what providers are may not.
 """
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from gateway.policy.admission import Row
@@ -20,8 +21,30 @@ from gateway.policy.claims import ceiling_of
 SERVED_ALONE = frozenset({Tier.PRIORITY, Tier.DEFAULT})
 
 
-def shared(rows: Sequence[Row], gateways: int, allowances: Allowances) -> tuple[tuple[int, ...], tuple[Row, ...]]:
+class Waived(msgspec.Struct, frozen=True, kw_only=True):
+    """What callers are not held to meanwhile: rates a minute or a day, money. What they have at work at once always counts."""
+
+    rates: bool = False
+    budgets: bool = False
+
+    def of(self, row: Row) -> Row:
+        """Return a row without the charges that are waived."""
+        return replace(row, charges=tuple(charge for charge in row.charges if not self._includes(charge)))
+
+    def _includes(self, charge: Charge) -> bool:
+        if charge.is_budget:
+            return self.budgets
+        return self.rates and charge.tenant and charge.kind is not Kind.HELD
+
+
+NOTHING_WAIVED = Waived()
+
+
+def shared(
+    rows: Sequence[Row], gateways: int, allowances: Allowances, waived: Waived = NOTHING_WAIVED
+) -> tuple[tuple[int, ...], tuple[Row, ...]]:
     """Return the rows that one of so many gateways may serve alone, and their places among all."""
+    rows = [waived.of(row) for row in rows]
     places = tuple(place for place, row in enumerate(rows) if row.tier in SERVED_ALONE and allowances.cover(row, gateways))
     return places, tuple(_row(rows[place], gateways, allowances) for place in places)
 

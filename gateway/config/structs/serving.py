@@ -62,7 +62,10 @@ class Ops(Section, frozen=True, kw_only=True):
 
 
 class OnRedisFailure(Section, frozen=True, kw_only=True):
-    """What holds while Redis cannot be reached: `rates` go by a local share or close, `budgets` close, the queue refuses."""
+    """What holds while Redis cannot be reached.
+
+    `rates` go by a local share, close, or do not hold; `budgets` close near zero or do not hold; the queue refuses.
+    """
 
     rates: Literal["local", "closed", "open"] = "local"
     budgets: Literal["closed", "open"] = "closed"

@@ -13,8 +13,6 @@ ASKED_FOR = {
     "ops.trusted_proxies": "ops: {trusted_proxies: [10.0.0.0/8]}",
     "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
     "redis.cells": "redis: {cells: 2}",
-    "redis.on_failure.rates": "redis: {on_failure: {rates: open}}",
-    "redis.on_failure.budgets": "redis: {on_failure: {budgets: open}}",
     "database.url": "database: {url: 'postgresql://h/d'}",
     "database.pool": "database: {pool: 20}",
     "plans.*.budget.tokens": "plans: {p: {budget: {tokens: 5}}}",

@@ -12,7 +12,7 @@ from gateway.policy.answers import Granted, Level, Refusal, Refused
 from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
 from gateway.policy.charges import Kind
 from gateway.policy.limits import budget_charge
-from gateway.policy.shares import placed, shared, without_flex
+from gateway.policy.shares import Waived, placed, shared, without_flex
 from tests.unit.policy.leases import deployment, figures, key
 
 USD = 10**9
@@ -52,6 +52,22 @@ def test_flex_hears_that_nothing_is_left_and_what_nobody_counts_hears_nothing() 
     assert ([each.row for each in refused.refusals], refused.local) == ([1], True)
     assert isinstance(verdicts.refused([row(Tier.NO_LIMIT), row(Tier.FLEX)], refused.refusals), FlexNoCapacity)
     assert without_flex([row(Tier.NO_LIMIT)], 7) is None
+
+
+def test_what_is_waived_holds_nobody_and_protects_providers_all_the_same() -> None:
+    poor = row(limits=Limits(rpm=60, rpd=100, concurrency=10))
+    poor = replace(poor, charges=(BUDGET, *poor.charges), estimate=replace(poor.estimate, cost_nano_usd=1))
+    assert shared([poor], 4, Allowances()) == ((), ())
+    assert shared([poor], 4, Allowances(), Waived(rates=True)) == ((), ()), "money is another matter"
+    _, [spends] = shared([poor], 4, Allowances(), Waived(budgets=True))
+    assert [(charge.dimension, charge.capacity) for charge in spends.charges] == [
+        ("rpm", 15),
+        ("rpd", 25),
+        ("conc", 3),
+        ("conc", 1),
+    ]
+    _, [held] = shared([poor], 4, Allowances(), Waived(rates=True, budgets=True))
+    assert [(charge.dimension, charge.tenant) for charge in held.charges] == [("conc", True), ("conc", False)]
 
 
 def test_limits_are_as_they_are_written_however_far_they_have_grown() -> None:
