@@ -270,17 +270,18 @@ def assert_changes_alone_are_logged(lines: Sequence[Mapping[str, Any]], fault: s
     assert max(Counter(events).values(), default=0) <= 3, events
 
 
-async def under_load(client: httpx.AsyncClient, befall: Callable[..., Awaitable[None]]) -> tuple[list[Answer], float]:
-    """Let a fault happen under load, and pass. Return the answers, and when it happened."""
+async def under_load(client: httpx.AsyncClient, befall: Callable[..., Awaitable[None]]) -> tuple[list[Answer], float, float]:
+    """Let a fault happen under load, and pass. Return the answers, and when it began to happen and when it had."""
     load = Load(client)
     load.start()
     await asyncio.sleep(CALM_S)
     fault_s = time.monotonic()
     await befall(over=False)
+    happened_s = time.monotonic()
     await asyncio.sleep(FAULT_S)
     await befall(over=True)
     await asyncio.sleep(AFTER_S)
-    return await load.stop(), fault_s
+    return await load.stop(), fault_s, happened_s
 
 
 @pytest.mark.parametrize("fault", ["killed", "paused", "flushed", "read_only", "out_of_memory"])
@@ -297,7 +298,7 @@ async def test_a_fault_of_the_store_is_hardly_felt_and_leaves_nothing_behind(fau
             await until(lambda: answers_at_all(client), within_s=10.0)
             streams = await begin_streams(client)
             lines_before = len(gateway.lines())
-            answers, fault_s = await under_load(client, befall)
+            answers, fault_s, happened_s = await under_load(client, befall)
             await comes_to_hold(redis, STREAMS)
             lines = gateway.lines()[lines_before:]
             upstream.proceed.set()
@@ -308,6 +309,6 @@ async def test_a_fault_of_the_store_is_hardly_felt_and_leaves_nothing_behind(fau
     assert {each.code for each in answers if not each.bounded} == {None}
     assert_hardly_later(answers, fault_s)
     assert_one_burst_too_many_at_most(answers)
-    lost = (fault_s - LAST_S, fault_s if fault in ("killed", "flushed") else fault_s - LAST_S)
+    lost = (fault_s - LAST_S, happened_s if fault in ("killed", "flushed") else fault_s - LAST_S)
     assert_rows(answers, await rows_of(tmp_path), lost)
     assert_changes_alone_are_logged(lines, fault)
