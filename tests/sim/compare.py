@@ -12,7 +12,6 @@ from gateway.policy.growth import BASE_MILLI
 from gateway.policy.leases import Buckets
 from tests.integration.admission.rows import Clock
 from tests.integration.admission.state import (
-    ask,
     expected,
     expected_learned,
     expected_queues,
@@ -20,6 +19,7 @@ from tests.integration.admission.state import (
     holds_are_conserved,
     learned,
     ledger,
+    lose,
     queued,
     stored,
     upstreams,
@@ -125,7 +125,7 @@ class Comparison:
         rows = self._program.rows_of(operation) if isinstance(operation, str) else ()
         wanted = specified(self.reference, operation, self._clock.now_ms)
         if isinstance(operation, Loss):
-            await ask(self._connection, "FLUSHALL")
+            await lose(self._connection, self.admission.prefix)
             self.events.clear()
         got = await self._done(operation, rows)
         self._program.heard(operation, wanted)

@@ -42,6 +42,12 @@ async def ask(connection: Connection, *command: Argument) -> Reply:
     return await connection.call(pack(command))
 
 
+async def lose(connection: Connection, prefix: str) -> None:
+    """Have the store lose everything that begins so: another layout's keys may stand beside it."""
+    if keys := await ask(connection, "KEYS", prefix + "*"):
+        await ask(connection, "DEL", *keys)
+
+
 async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix: str = PREFIX) -> State:
     """Return the store's state."""
     scopes = sorted({scope for scope, _ in charges})
