@@ -14,20 +14,17 @@ from gateway.wire.readers import (
     flag,
     integer,
     list_of,
-    logit_bias,
-    model_list,
     number,
     object_of,
     one_of,
-    response_format,
-    stops,
     text,
     unambiguous,
 )
+from gateway.wire.shapes import logit_bias, model_list, response_format, stops
 
 MOST_OUTPUT_TOKENS = 10_000_000
 
-SHARED: Mapping[str, Reader] = {
+SHARED: Mapping[str, Reader[object]] = {
     "model": text,
     "models": model_list,
     "fail_fast": flag,
@@ -51,7 +48,7 @@ SHARED: Mapping[str, Reader] = {
     "prompt_cache_key": text,
 }
 
-CHAT: Mapping[str, Reader] = {
+CHAT: Mapping[str, Reader[object]] = {
     **SHARED,
     "messages": conversation,
     "logprobs": flag,
@@ -71,7 +68,7 @@ CHAT: Mapping[str, Reader] = {
     "safety_identifier": anything,
 }
 
-COMPLETIONS: Mapping[str, Reader] = {
+COMPLETIONS: Mapping[str, Reader[object]] = {
     **SHARED,
     "prompt": prompt,
     "logprobs": integer(0),

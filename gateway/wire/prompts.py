@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from gateway.wire.readers import Problem, Wrong, raw_list, value_of, wrong
+from gateway.wire.readers import Problem, Reader, Wrong, raw_list, value_of, wrong
 
 MILLION = 1_000_000
 USUAL_RATIO_PPM = 333_333
@@ -55,8 +55,7 @@ def text_tokens(text_bytes: int, ratio_ppm: int = USUAL_RATIO_PPM) -> int:
     return -(-text_bytes * ratio_ppm // MILLION)
 
 
-def conversation(raw: bytes) -> Prompt:
-    """Read `messages`: at least one object with a role; what they say stays unread. Raises `Wrong`."""
+def _read_conversation(raw: bytes) -> Prompt:
     count = _count(raw)
     files, length = 0, len(raw)
     if b'"data:' in raw:
@@ -66,8 +65,7 @@ def conversation(raw: bytes) -> Prompt:
     return Prompt(1, tokens, length, files=files)
 
 
-def prompt(raw: bytes) -> Prompt:
-    """Read a legacy prompt: text, texts, token ids, or lists of token ids. Raises `Wrong`."""
+def _read_prompt(raw: bytes) -> Prompt:
     if raw.startswith(b'"'):
         return Prompt(1, text_tokens(len(raw)), len(raw))
     for read in (_texts, _tokens, _token_lists):
@@ -113,3 +111,21 @@ def _message_problems(raw: bytes) -> list[Problem]:
             else:
                 problems.append(((place, "role"), "Input should be a valid string", "string_type"))
     return problems
+
+
+conversation = Reader(
+    _read_conversation,
+    {
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "object", "properties": {"role": {"type": "string"}, "content": {}}, "required": ["role"]},
+    },
+)
+"""`messages`: at least one object with a role; what they say stays unread."""
+
+TOKENS = {"type": "array", "items": {"type": "integer", "minimum": 0}}
+prompt = Reader(
+    _read_prompt,
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, TOKENS, {"type": "array", "items": TOKENS}]},
+)
+"""A legacy prompt: text, texts, token ids, or lists of token ids."""

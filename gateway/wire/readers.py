@@ -1,11 +1,11 @@
 """How one field of a request body is read: its JSON text in, its value out, or everything that is amiss in it.
 
 The names of what can be amiss are pydantic's, which clients of the published contracts know. Which field is read how is
-`gateway.wire.fields`. Readers look no deeper than the gateway has to. Pure.
+`gateway.wire.fields`. Readers look no deeper than the gateway has to, and each says as a JSON Schema what it takes. Pure.
 """
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -16,9 +16,17 @@ from gateway.wire.members import split
 Problem = tuple[tuple[str | int, ...], str, str]
 """Where below the field, what is wrong, and pydantic's name for it."""
 
-Value = TypeVar("Value")
+Schema = Mapping[str, object]
+"""A JSON Schema, of the dialect of OpenAPI 3.1."""
 
-Reader = Callable[[bytes], object]
+Value = TypeVar("Value", covariant=True)
+
+
+class Reader(msgspec.Struct, Generic[Value], frozen=True):
+    """How a field is read, and what it may hold. `read` raises `Wrong`."""
+
+    read: Callable[[bytes], Value]
+    schema: Schema = {}
 
 
 class Wrong(Exception):  # noqa: N818 - what it carries is no error of the gateway's but the field's
@@ -37,8 +45,6 @@ decode = msgspec.json.Decoder().decode
 decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
-MOST_MODELS = 4
-
 
 def wrong(msg: str, kind: str, *below: str | int) -> Wrong:
     """Return one problem."""
@@ -53,28 +59,27 @@ def value_of(raw: bytes) -> object:
         raise wrong("Input should be a finite number", "finite_number") from None
 
 
-def anything(raw: bytes) -> object:
-    """Accept any value; it is not decoded, since nobody here reads it."""
-    return raw
-
-
-def text(raw: bytes) -> str:
-    """Read a string."""
+def _read_text(raw: bytes) -> str:
     value = value_of(raw)
     if not isinstance(value, str):
         raise wrong("Input should be a valid string", "string_type")
     return value
 
 
-def flag(raw: bytes) -> bool:
-    """Read a boolean."""
+def _read_flag(raw: bytes) -> bool:
     value = value_of(raw)
     if not isinstance(value, bool):
         raise wrong("Input should be a valid boolean", "bool_type")
     return value
 
 
-def integer(low: int, high: int | None = None) -> Reader:
+anything: Reader[object] = Reader(lambda raw: raw)
+"""Accepts any value; it is not decoded, since nobody here reads it."""
+text = Reader(_read_text, {"type": "string"})
+flag = Reader(_read_flag, {"type": "boolean"})
+
+
+def integer(low: int, high: int | None = None) -> Reader[int]:
     """Make a reader of whole numbers within bounds, both included."""
 
     def read(raw: bytes) -> int:
@@ -84,10 +89,10 @@ def integer(low: int, high: int | None = None) -> Reader:
         _within(value, low, high)
         return value
 
-    return read
+    return Reader(read, {"type": "integer", "minimum": low, **({} if high is None else {"maximum": high})})
 
 
-def number(low: float, high: float) -> Reader:
+def number(low: float, high: float) -> Reader[float]:
     """Make a reader of numbers within bounds, both included."""
 
     def read(raw: bytes) -> float:
@@ -97,22 +102,22 @@ def number(low: float, high: float) -> Reader:
         _within(value, low, high)
         return value
 
-    return read
+    return Reader(read, {"type": "number", "minimum": low, "maximum": high})
 
 
-def one_of(*words: str) -> Reader:
+def one_of(*words: str) -> Reader[str]:
     """Make a reader of one of these words."""
 
     def read(raw: bytes) -> str:
-        value = text(raw)
+        value = _read_text(raw)
         if value not in words:
             raise wrong(f"Input should be one of {', '.join(words)}", "literal_error")
         return value
 
-    return read
+    return Reader(read, {"type": "string", "enum": words})
 
 
-def list_of(item: Callable[[bytes], Value], most: int | None = None) -> Callable[[bytes], list[Value]]:
+def list_of(item: Reader[Value], most: int | None = None) -> Reader[list[Value]]:
     """Make a reader of lists; every bad item is told."""
 
     def read(raw: bytes) -> list[Value]:
@@ -123,21 +128,21 @@ def list_of(item: Callable[[bytes], Value], most: int | None = None) -> Callable
         problems: list[Problem] = []
         for place, entry in enumerate(found):
             try:
-                values.append(item(bytes(entry)))
+                values.append(item.read(bytes(entry)))
             except Wrong as bad:
-                problems += _below(place, bad)
+                problems += below(place, bad)
         if problems:
             raise Wrong(*problems)
         return values
 
-    return read
+    return Reader(read, {"type": "array", "items": item.schema, **({} if most is None else {"maxItems": most})})
 
 
-def object_of(**members: Reader) -> Reader:
+def object_of(**members: Reader[object]) -> Reader[dict[str, object]]:
     """Make a reader of objects of which these members are looked at, where they are there and not null."""
 
     def read(raw: bytes) -> dict[str, object]:
-        found = _object(raw)
+        found = raw_object(raw)
         values: dict[str, object] = {}
         problems: list[Problem] = []
         for name, reader in members.items():
@@ -145,105 +150,49 @@ def object_of(**members: Reader) -> Reader:
             if entry == b"null":
                 continue
             try:
-                values[name] = reader(entry)
+                values[name] = reader.read(entry)
             except Wrong as bad:
-                problems += _below(name, bad)
+                problems += below(name, bad)
         if problems:
             raise Wrong(*problems)
         return values
 
-    return read
+    return Reader(read, {"type": "object", "properties": {name: or_null(reader.schema) for name, reader in members.items()}})
 
 
-def unambiguous(reader: Reader) -> Reader:
+def or_null(schema: Schema) -> Schema:
+    """Return what also takes null, which everywhere means that a field is not there."""
+    return {"anyOf": [schema, {"type": "null"}]} if schema else schema
+
+
+def unambiguous(reader: Reader[Value]) -> Reader[Value]:
     """Make a reader of objects in which no name comes twice: the gateway edits them."""
 
-    def read(raw: bytes) -> object:
+    def read(raw: bytes) -> Value:
         try:
             split(raw)
         except InvalidJson as doubled:
             raise wrong(doubled.message, "value_error") from None
         except Unprocessable:
             raise wrong("Input should be an object", "dict_type") from None
-        return reader(raw)
+        return reader.read(raw)
 
-    return read
+    return Reader(read, reader.schema)
 
 
-def filled_text(raw: bytes) -> str:
-    """Read a string that is not empty."""
-    value = text(raw)
+def _read_filled_text(raw: bytes) -> str:
+    value = _read_text(raw)
     if not value:
         raise wrong("String should have at least 1 character", "string_too_short")
     return value
 
 
-STOP_LIST = list_of(filled_text, 16)
-NAME_LIST = list_of(filled_text)
-BIAS = number(-100, 100)
-FORMAT = one_of("text", "json_object", "json_schema", "regex")
-NAMED = object_of(name=text)
+filled_text = Reader(_read_filled_text, {"type": "string", "minLength": 1})
 
 
-def stops(raw: bytes) -> tuple[str, ...]:
-    """Read `stop`: one sequence or a list of them."""
-    if raw.startswith(b'"'):
-        return (filled_text(raw),)
-    if not raw.startswith(b"["):
-        raise wrong("Input should be a valid string or list of strings", "string_type")
-    return tuple(STOP_LIST(raw))
-
-
-def logit_bias(raw: bytes) -> dict[str, object]:
-    """Read a map of token id to bias."""
-    found = _object(raw)
-    problems: list[Problem] = []
-    values: dict[str, object] = {}
-    for name, entry in found.items():
-        try:
-            if not (name.isascii() and name.isdigit()):
-                raise wrong("Keys should be token ids", "int_parsing")
-            values[name] = BIAS(bytes(entry))
-        except Wrong as bad:
-            problems += _below(name, bad)
-    if problems:
-        raise Wrong(*problems)
-    return values
-
-
-def response_format(raw: bytes) -> dict[str, object]:
-    """Read a response format: the type is known, and what it needs is there."""
-    found = _object(raw)
-    kind = _member(found, "type", FORMAT)
-    if kind == "json_schema":
-        schema = _member(found, "json_schema", NAMED)
-        if not isinstance(schema, dict) or "name" not in schema:
-            raise wrong("Field required", "missing", "json_schema", "name")
-    if kind == "regex":
-        _member(found, "regex", text)
-    return {"type": kind}
-
-
-def model_list(raw: bytes) -> tuple[str, ...]:
-    """Read `models`: one to four names. Which names are allowed is not decided here."""
-    if raw.startswith(b"[") and not 1 <= (length := len(raw_list(raw))) <= MOST_MODELS:
-        bound = f"at least 1 item, not {length}" if length == 0 else f"at most {MOST_MODELS} items, not {length}"
-        raise wrong(f"List should have {bound}", "too_short" if length == 0 else "too_long")
-    return tuple(NAME_LIST(raw))
-
-
-def _member(found: Mapping[str, msgspec.Raw], name: str, reader: Reader) -> object:
-    entry = bytes(found.get(name, b"null"))
-    if entry == b"null":
-        raise wrong("Field required", "missing", name)
-    try:
-        return reader(entry)
-    except Wrong as bad:
-        raise Wrong(*_below(name, bad)) from None
-
-
-def _below(step: str | int, bad: Wrong) -> list[Problem]:
-    return [((step, *below), msg, kind) for below, msg, kind in bad.problems]
+def below(step: str | int, bad: Wrong) -> list[Problem]:
+    """Return what is amiss in a member or an item, as seen from what it is in."""
+    return [((step, *place), msg, kind) for place, msg, kind in bad.problems]
 
 
 def raw_list(raw: bytes) -> list[msgspec.Raw]:
@@ -254,7 +203,8 @@ def raw_list(raw: bytes) -> list[msgspec.Raw]:
         raise wrong("Input should be a valid list", "list_type") from None
 
 
-def _object(raw: bytes) -> dict[str, msgspec.Raw]:
+def raw_object(raw: bytes) -> dict[str, msgspec.Raw]:
+    """Return the members of an object, unread."""
     try:
         return decode_object(raw)
     except msgspec.ValidationError:

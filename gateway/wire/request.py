@@ -73,7 +73,7 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class Table(msgspec.Struct, frozen=True):
     """One endpoint's fields, and the one that holds what is asked."""
 
-    fields: Mapping[str, Reader]
+    fields: Mapping[str, Reader[object]]
     asked: str
 
 
@@ -123,7 +123,7 @@ def _read(members: Members, table: Table, contract: Contract) -> dict[str, objec
         reader = fields.get(name)
         if reader is not None:
             try:
-                found[name] = reader(value)
+                found[name] = reader.read(value)
             except Wrong as error:
                 wrong += error.at("body", name)
     wrong += _beyond(found, contract)
