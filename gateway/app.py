@@ -74,6 +74,8 @@ SETTLE_S = 10.0
 
 CELL = "c0"
 
+RELEASE = version("tiergate")
+
 log = structlog.get_logger(__name__)
 
 
@@ -124,7 +126,7 @@ class Gateway:
         self._exposition = Exposition(
             cells,
             self._health,
-            Build(version("tiergate"), time.time()),
+            Build(RELEASE, time.time()),
             (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
         )
         self._sweep = Sweep(time.monotonic)
@@ -143,7 +145,7 @@ class Gateway:
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = self._reached_store = False
-        self.api = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault)
+        self.api = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault, release=RELEASE)
         self.control = build_control(self.status, self._exposition.render)
 
     async def start(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from litestar import Litestar, Request, Response, asgi, get
+from litestar import Litestar, MediaType, Request, Response, asgi, get
 from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
@@ -15,6 +15,7 @@ from gateway.errors import Internal
 from gateway.web.envelope import render, translated
 from gateway.web.inference import Floor, Inference, Route
 from gateway.web.models import Catalogues, model_routes
+from gateway.web.openapi import document
 from gateway.wire.contracts import Contract
 from gateway.wire.request import Endpoint
 
@@ -39,16 +40,23 @@ class Api:
         return self._endpoints.get(scope["path"], self._others)(scope, receive, send)
 
 
-def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None]) -> Api:
+def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None], *, release: str) -> Api:
     """Return the application of the API listener."""
     prefixes = catalogues.current().prefixes
-    endpoints = {route.path: Inference(route, floor, on_fault) for route in routes(prefixes)}
+    served = routes(prefixes)
+    endpoints = {route.path: Inference(route, floor, on_fault) for route in served}
+    described = document(release, served, prefixes)
     lists = (model_routes(prefix, contract, catalogues) for prefix, contract in prefixes.items())
 
     @get("/health", sync_to_thread=False)
     def health() -> dict[str, str]:
         """Say that this worker answers."""
         return {"message": "ok"}
+
+    @get("/openapi.json", media_type=MediaType.JSON, sync_to_thread=False)
+    def describe() -> bytes:
+        """Tell what this listener serves."""
+        return described
 
     def identify(response: Response[Any]) -> Response[Any]:
         response.headers["x-request-id"] = floor.clocks.request_id()[0]
@@ -66,6 +74,7 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
             *(mount(path, endpoint) for path, endpoint in endpoints.items()),
             *chain.from_iterable(lists),
             health,
+            describe,
         ],
         after_request=identify,
         exception_handlers={Exception: answer_error},

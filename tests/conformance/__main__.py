@@ -1,4 +1,4 @@
-"""`python -m tests.conformance [--only PREFIX] [--rows DIR]`: run every row against a real gateway with scripted providers.
+"""`python -m tests.conformance [--only PREFIX ...] [--rows DIR]`: run every row against a real gateway with scripted providers.
 
 One line a row, then totals by topic; exits 1 when a row fails. A row that leaves state behind is the last of its gateway and its
 store: the next one gets both fresh.
@@ -85,8 +85,8 @@ class Stage:
         return Answer(response.status_code, response.headers.multi_items(), body)
 
 
-async def conform(suite: Suite, only: str) -> bool:
-    """Run the rows whose id begins with `only`, print how each fared, and return whether all hold."""
+async def conform(suite: Suite, only: tuple[str, ...]) -> bool:
+    """Run the rows whose ids begin with one of `only`, print how each fared, and return whether all hold."""
     held: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     providers = Providers(suite.file)
@@ -115,11 +115,11 @@ def print_totals(held: Counter[str], failed: Counter[str]) -> None:
 def main() -> int:
     """Run what the command line asks for."""
     options = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
-    options.add_argument("--only", default="", metavar="PREFIX", help="run the rows whose id begins so")
+    options.add_argument("--only", nargs="+", default=[""], metavar="PREFIX", help="run the rows whose ids begin so")
     options.add_argument("--rows", type=Path, default=DEFAULT_ROWS, metavar="DIR", help="where the rows are")
     asked = options.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return 0 if runner.run(conform(Suite.read(asked.rows), asked.only)) else 1
+        return 0 if runner.run(conform(Suite.read(asked.rows), tuple(asked.only))) else 1
 
 
 if __name__ == "__main__":

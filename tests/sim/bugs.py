@@ -1,15 +1,14 @@
 """Faults that were made on purpose: each changes one place of the gateway, and the simulation has to find it.
 
 Those of the scripts are found by comparing them with the specification, those of the rules by the laws, those of the corridor by
-a test of its own. A place that is not there any more, or twice, is an error: a fault that is not made proves nothing.
+a test of its own.
 """
 
 from collections.abc import Callable
 from enum import Enum
 
-import msgspec
-
 from gateway.admission.scripts import read_part
+from tests.mutant import Mutant
 
 
 class Judge(Enum):
@@ -20,24 +19,11 @@ class Judge(Enum):
     TEST = "a test"
 
 
-class Bug(msgspec.Struct, frozen=True):
-    """One fault: the name it goes by, the file it is in, what stands there and what is put there instead.
+class Bug(Mutant, frozen=True):
+    """A fault and who has to find it. `test` names the test that has to fail, where that is the judge."""
 
-    `test` names the test that has to fail, where that is the judge.
-    """
-
-    name: str
-    file: str
-    old: str
-    new: str
     judge: Judge = Judge.COMPARISON
     test: str = ""
-
-    def make(self, text: str) -> str:
-        """Return the file's text with the fault in it. Raises ValueError where its place is not there once."""
-        if text.count(self.old) != 1:
-            raise ValueError(f"{self.name}: its place is {text.count(self.old)} times in {self.file}")
-        return text.replace(self.old, self.new)
 
     @property
     def part(self) -> str:

@@ -1,14 +1,9 @@
 """Each fault that was made on purpose, in its turn: who has to find it runs, and must."""
 
-import asyncio
-import shutil
-import sys
-import tempfile
-from pathlib import Path
-
 from gateway.admission.connection import Connection, StoreError
 from gateway.admission.scripts import PARTS, Script
 from tests.integration.admission.state import ask
+from tests.mutant import run_in
 from tests.sim.bugs import BUGS, Bug, Judge
 from tests.sim.compare import MismatchError, Tally
 from tests.sim.stores import comparison, connected
@@ -16,7 +11,6 @@ from tests.valkey import Valkey
 
 SEEDS = range(401, 409)
 OPERATIONS = 1_500
-ROOT = Path(__file__).parents[2]
 
 
 async def found_faults() -> bool:
@@ -63,16 +57,6 @@ async def differs(bug: Bug, connection: Connection) -> str | None:
 
 async def fails(bug: Bug, module: str, *arguments: str) -> str | None:
     """Return the last line of what is run on a copy of the tree that has the fault in it, None where that is content."""
-    with tempfile.TemporaryDirectory(prefix="tgf") as directory:
-        copy = Path(directory)
-        for name in ("gateway", "tests"):
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "pyproject.toml", copy)
-        faulty = copy / bug.file
-        faulty.write_text(bug.make(faulty.read_text("utf-8")), "utf-8")
-        run = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", module, *arguments, cwd=copy, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        output, _ = await run.communicate()
-        lines = [line for line in output.decode().splitlines() if line.strip()]
-        return lines[-1] if run.returncode else None
+    with bug.tree() as tree:
+        code, lines = await run_in(tree, module, *arguments)
+    return lines[-1] if code else None

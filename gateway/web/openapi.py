@@ -1,0 +1,203 @@
+"""The API listener as OpenAPI 3.1, made of what requests are read by and errors are told by: nothing is said twice.
+
+Names of schemas and operations are those that the published contracts use. A field that a schema does not name is passed on to
+providers, and null is the same as to leave a field out; of answers, only what the gateway itself vouches for is required.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from gateway import errors
+from gateway.errors import GatewayError
+from gateway.web.inference import Route
+from gateway.web.models import DeepInfraCard, ModelCard, ModelList, NebiusCard
+from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
+from gateway.wire.envelope import Body, Detail
+from gateway.wire.fields import REFUSED_IN_EXTRA_BODY
+from gateway.wire.readers import Schema, or_null
+from gateway.wire.request import TABLES, Endpoint
+
+REFERENCE = "#/components/schemas/{name}"
+
+REQUESTS: Mapping[Endpoint, str] = {
+    Endpoint.CHAT: "CreateChatCompletionRequest",
+    Endpoint.COMPLETIONS: "CreateCompletionRequest",
+}
+ANSWERS: Mapping[Endpoint, str] = {
+    Endpoint.CHAT: "CreateChatCompletionResponse",
+    Endpoint.COMPLETIONS: "CreateCompletionResponse",
+}
+EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
+    Endpoint.CHAT: {
+        "model": "llama-3.1-8b",
+        "messages": [{"role": "user", "content": "Say hi"}],
+        "service_tier": "priority",
+        "max_tokens": 20,
+    },
+    Endpoint.COMPLETIONS: {"model": "llama-3.1-8b", "prompt": "Say hi", "service_tier": "default", "max_tokens": 20},
+}
+
+CHOICE: Mapping[Endpoint, Schema] = {
+    Endpoint.CHAT: {"message": {"type": "object"}},
+    Endpoint.COMPLETIONS: {"text": {"type": "string"}},
+}
+
+SECURITY: Mapping[str, Schema] = {
+    "bearer": {"type": "http", "scheme": "bearer"},
+    **{name: {"type": "apiKey", "in": "header", "name": name} for name in ("x-api-key", "xi-api-key", "api-key")},
+}
+
+ASKING = (errors.Unauthenticated, errors.IpNotAllowed, errors.HeadersTooLarge, errors.InvalidRequest)
+"""What any request with a key may hear."""
+
+
+def document(release: str, routes: Sequence[Route], prefixes: Mapping[str, Contract]) -> bytes:
+    """Return the document, for these paths of inference and these prefixes of the lists of models."""
+    paths: dict[str, object] = {route.path: {"post": _inference(route)} for route in routes}
+    for prefix, contract in prefixes.items():
+        paths[f"{prefix}/models"] = {"get": _list_of_models(prefix, contract)}
+        paths[f"{prefix}/models/{{model}}"] = {"get": _one_model(prefix, contract)}
+    paths["/health"] = {
+        "get": {"operationId": "health", "security": [], "responses": {"200": _json("Alive", {"type": "object"})}}
+    }
+    found = {
+        "openapi": "3.1.0",
+        "info": {"title": "Tiergate", "version": release, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+        "security": [{name: []} for name in SECURITY],
+        "paths": paths,
+        "components": {"schemas": _schemas({route.endpoint for route in routes}), "securitySchemes": SECURITY},
+    }
+    return msgspec.json.encode(found)
+
+
+def _inference(route: Route) -> dict[str, object]:
+    endpoint, contract = route.endpoint, route.contract
+    content = {
+        "application/json": {"schema": _reference(ANSWERS[endpoint])},
+        "text/event-stream": {"schema": {"type": "string", "description": "Where `stream` is true: chunks, then `[DONE]`."}},
+    }
+    return {
+        "operationId": route.path.strip("/").replace("/", "_"),
+        "summary": f"{endpoint.capitalize()}, as {contract.name} has it",
+        "tags": [endpoint],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": _bounded(endpoint, contract), "example": EXAMPLES[endpoint]}},
+        },
+        "responses": {"200": {"description": "The answer", "content": content}, **_told(*_all_errors())},
+    }
+
+
+def _bounded(endpoint: Endpoint, contract: Contract) -> Schema:
+    """Return what a contract takes: what all do, within its own bounds."""
+    bounds = {
+        "n": or_null({"type": "integer", "maximum": contract.most_choices}),
+        "stop": {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "maxItems": contract.most_stops}]},
+    }
+    known = TABLES[endpoint].fields.keys()
+    return {"allOf": [_reference(REQUESTS[endpoint]), {"properties": {n: bound for n, bound in bounds.items() if n in known}}]}
+
+
+def _list_of_models(prefix: str, contract: Contract) -> dict[str, object]:
+    listed = {"allOf": [_reference("ModelList"), {"properties": {"data": {"items": _card(contract)}}}]}
+    return {
+        "operationId": f"{prefix.strip('/').replace('/', '_')}_models",
+        "tags": ["models"],
+        "parameters": [{"name": "verbose", "in": "query", "schema": {"type": "string"}}] if contract is NEBIUS else [],
+        "responses": {"200": _json("What the key may use", listed), **_told(*ASKING)},
+    }
+
+
+def _one_model(prefix: str, contract: Contract) -> dict[str, object]:
+    return {
+        "operationId": f"{prefix.strip('/').replace('/', '_')}_model",
+        "tags": ["models"],
+        "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
+        "responses": {"200": _json("The model", _card(contract)), **_told(*ASKING, errors.ModelNotFound)},
+    }
+
+
+def _card(contract: Contract) -> Schema:
+    return _reference("DeepInfraCard" if contract is DEEPINFRA else "ModelCard")
+
+
+def _told(*kinds: type[GatewayError]) -> dict[str, object]:
+    """Return the answers that errors are told by, one for each status."""
+    by_status: dict[int, list[type[GatewayError]]] = {}
+    for kind in kinds:
+        by_status.setdefault(kind.status, []).append(kind)
+    return {
+        str(status): _json(
+            f"{HTTPStatus(status).phrase}: {', '.join(sorted({kind.code for kind in found}))}",
+            _reference("HTTPValidationError" if status == HTTPStatus.UNPROCESSABLE_ENTITY else "ErrorResponse"),
+        )
+        for status, found in sorted(by_status.items())
+    }
+
+
+def _all_errors() -> Iterator[type[GatewayError]]:
+    elsewhere = (errors.RequestNotFound, errors.HostNotAllowed, errors.UnknownUrl, errors.MethodNotAllowed)
+    return (kind for kind in GatewayError.__subclasses__() if kind not in elsewhere)
+
+
+def _schemas(served: Iterable[Endpoint]) -> dict[str, object]:
+    _, cards = msgspec.json.schema_components(
+        (ModelCard, DeepInfraCard, NebiusCard, ModelList, Body, Detail), ref_template=REFERENCE
+    )
+    error = {"type": "object", "properties": {"error": _reference("Body")}, "required": ["error"]}
+    fields = {"detail": {"type": "array", "items": _reference("Detail"), "minItems": 1}}
+    return {
+        **cards,
+        "ErrorResponse": error,
+        "HTTPValidationError": {"allOf": [_reference("ErrorResponse"), {"properties": fields, "required": ["detail"]}]},
+        **{REQUESTS[endpoint]: _request(endpoint) for endpoint in served},
+        **{ANSWERS[endpoint]: _answer(endpoint) for endpoint in served},
+    }
+
+
+def _request(endpoint: Endpoint) -> Schema:
+    table = TABLES[endpoint]
+    fields: dict[str, Any] = {name: reader.schema for name, reader in table.fields.items()}
+    model, models = fields.pop("model"), fields.pop("models")
+    optional = {name: or_null(schema) for name, schema in fields.items() if name != table.asked}
+    refused = dict.fromkeys(sorted(REFUSED_IN_EXTRA_BODY), False)
+    return {
+        "type": "object",
+        "properties": {
+            table.asked: fields[table.asked],
+            **optional,
+            "extra_body": or_null({"type": "object", "properties": {**optional, **refused}}),
+        },
+        "required": [table.asked],
+        "anyOf": [
+            {"properties": {"model": model, "models": {"type": "null"}}, "required": ["model"]},
+            {"properties": {"models": models}, "required": ["models"]},
+        ],
+    }
+
+
+def _answer(endpoint: Endpoint) -> Schema:
+    count = {"type": "integer", "minimum": 0}
+    return {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "model": {"type": "string"},
+            "service_tier": {"type": "string"},
+            "choices": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": CHOICE[endpoint]}},
+            "usage": {"type": ["object", "null"], "properties": {"prompt_tokens": count, "completion_tokens": count}},
+        },
+        "required": ["id", "model", "choices"],
+    }
+
+
+def _json(description: str, schema: Schema) -> dict[str, object]:
+    content = {"application/json": {"schema": schema}}
+    return {"description": description, "headers": {"x-request-id": {"schema": {"type": "string"}}}, "content": content}
+
+
+def _reference(name: str) -> Schema:
+    return {"$ref": REFERENCE.format(name=name)}
