@@ -7,12 +7,13 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 SDK := .venv-openai
 FUZZ := .venv-fuzz
+SCHEMATHESIS := .venv-schemathesis
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance compat rolling bench bench-admission bench-ledger bench-sse fuzz lock
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi rolling bench bench-admission bench-ledger bench-sse fuzz lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +76,17 @@ sim: $(VENV)/.dev ## The admission scripts against their specification and its l
 conformance: $(VENV)/.dev ## Run the wire contract's rows (ROWS=DIR) against a real gateway
 	$(BIN)/python -m tests.conformance --rows $(ROWS)
 
+conformance-mutants: $(VENV)/.dev ## Make faults on purpose that rows of the wire contract have to find (ROWS=DIR)
+	@$(BIN)/python -m tests.conformance.mutants --rows $(ROWS)
+
+$(SCHEMATHESIS)/.made: tests/openapi/schemathesis.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(SCHEMATHESIS)
+	$(UV) pip install --quiet --python $(SCHEMATHESIS)/bin/python --require-hashes -r tests/openapi/schemathesis.lock
+	@touch $@
+
+openapi: $(VENV)/.dev $(SCHEMATHESIS)/.made ## Hold a running gateway to the OpenAPI document that it serves, by thousands of requests
+	@$(BIN)/python -m tests.openapi $(SCHEMATHESIS)/bin/schemathesis
+
 bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in about 40 s (ARGS="--reps 9")
 	@$(BIN)/python -m tests.bench $(ARGS)
 
@@ -98,3 +110,4 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build --group dev -o requirements-dev.lock
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/compat/openai.in -o tests/compat/openai.lock
 	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
+	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock

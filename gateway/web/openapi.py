@@ -45,6 +45,12 @@ CHOICE: Mapping[Endpoint, Schema] = {
     Endpoint.COMPLETIONS: {"text": {"type": "string"}},
 }
 
+TOP_LOGPROBS: Schema = {
+    "if": {"properties": {"top_logprobs": {"type": "integer"}}, "required": ["top_logprobs"]},
+    "then": {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
+}
+"""What `gateway.wire.request` says of two fields at once."""
+
 SECURITY: Mapping[str, Schema] = {
     "bearer": {"type": "http", "scheme": "bearer"},
     **{name: {"type": "apiKey", "in": "header", "name": name} for name in ("x-api-key", "xi-api-key", "api-key")},
@@ -75,10 +81,7 @@ def document(release: str, routes: Sequence[Route], prefixes: Mapping[str, Contr
 
 def _inference(route: Route) -> dict[str, object]:
     endpoint, contract = route.endpoint, route.contract
-    content = {
-        "application/json": {"schema": _reference(ANSWERS[endpoint])},
-        "text/event-stream": {"schema": {"type": "string", "description": "Where `stream` is true: chunks, then `[DONE]`."}},
-    }
+    content = {"application/json": {"schema": _reference(ANSWERS[endpoint])}, "text/event-stream": {}}
     return {
         "operationId": route.path.strip("/").replace("/", "_"),
         "summary": f"{endpoint.capitalize()}, as {contract.name} has it",
@@ -87,7 +90,10 @@ def _inference(route: Route) -> dict[str, object]:
             "required": True,
             "content": {"application/json": {"schema": _bounded(endpoint, contract), "example": EXAMPLES[endpoint]}},
         },
-        "responses": {"200": {"description": "The answer", "content": content}, **_told(*_all_errors())},
+        "responses": {
+            "200": {"description": "The answer; where `stream` is true its chunks, then `[DONE]`", "content": content},
+            **_told(*_all_errors()),
+        },
     }
 
 
@@ -169,13 +175,14 @@ def _request(endpoint: Endpoint) -> Schema:
         "properties": {
             table.asked: fields[table.asked],
             **optional,
-            "extra_body": or_null({"type": "object", "properties": {**optional, **refused}}),
+            "extra_body": or_null({"type": "object", "properties": refused}),
         },
         "required": [table.asked],
         "anyOf": [
             {"properties": {"model": model, "models": {"type": "null"}}, "required": ["model"]},
             {"properties": {"models": models}, "required": ["models"]},
         ],
+        **(TOP_LOGPROBS if "top_logprobs" in fields else {}),
     }
 
 

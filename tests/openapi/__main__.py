@@ -1,0 +1,61 @@
+"""`python -m tests.openapi SCHEMATHESIS`: hold a running gateway to the document that it serves.
+
+The program of that name makes requests of the document, good ones and bad ones, for every operation; a scripted provider answers
+all that reach it. No answer may be a 5xx or other than its schema says, no good request may be refused and no bad one served; of
+all requests, some thousands, three in ten have to be served. Exits 1 where that is not so.
+"""
+
+import asyncio
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import uvloop
+
+from tests.fakes.http_server import HttpServer
+from tests.fakes.openai import Models
+from tests.openapi.common import MODEL, REPORT
+from tests.running import HEADERS, config, running
+from tests.valkey import Valkey
+
+LEAST_SERVED = 0.3
+FOR_ALL = ("--continue-on-failure", "--seed", "1", "--suppress-health-check", "all")
+RUNS = (("--max-examples", "20"), ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "150"))
+"""Every phase, most of whose requests are bad on purpose; then good ones alone."""
+HERE = Path(__file__).parent
+
+
+async def hold(program: str) -> bool:
+    """Run the program against a gateway. Return whether all was as the document says."""
+    with Valkey() as valkey, tempfile.TemporaryDirectory() as directory:
+        async with HttpServer(Models()) as server:
+            able = {"regex": True, "ignore_eos": True, "max_logprobs": 100}
+            models = {MODEL: {"deployments": [{"provider": "p", "model": "up-m"}], "capabilities": able}}
+            settings = config({"p": server.base_url}, models, telemetry={"level": "error"})
+            async with running(settings, valkey, Path(directory)) as run:
+                report = Path(directory) / "served"
+                environment = {
+                    **os.environ,
+                    "SCHEMATHESIS_HOOKS": str(HERE / "hooks.py"),
+                    "PYTHONPATH": str(HERE.parents[1]),
+                    REPORT: str(report),
+                }
+                arguments = ("run", f"{run.url}/openapi.json", "-H", f"Authorization: {HEADERS['authorization']}", *FOR_ALL)
+                codes = []
+                for options in RUNS:
+                    child = await asyncio.create_subprocess_exec(program, *arguments, *options, env=environment)
+                    codes.append(await child.wait())
+                statuses = [int(line) for line in report.read_text().split()]
+    served = sum(200 <= status < 300 for status in statuses)
+    print(f"{len(statuses)} requests, {100 * served / len(statuses):.0f} % served")
+    return not any(codes) and served >= LEAST_SERVED * len(statuses)
+
+
+def main() -> int:
+    """Run what the command line asks for. Return the exit code."""
+    return 0 if uvloop.run(hold(*sys.argv[1:])) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
