@@ -109,8 +109,11 @@ class Reservation:
         self.capacity, self._ending = False, NO_ENDING
 
     async def attempt(self, dispatch: Dispatch, *, outlives: bool) -> Committed | Failed:
-        """Make the attempt; one that `outlives` its request goes on where this call is cancelled, until it is let go of."""
-        if not outlives:
+        """Make the attempt; one that `outlives` its request goes on where this call is cancelled, until it is let go of.
+
+        An attempt of several calls never does: nobody is left to make the next call for.
+        """
+        if not outlives or dispatch.call.further:
             return await attempt(dispatch, self.holder)
         self._attempt = self._tasks.spawn(attempt(dispatch, self.holder), name="attempt")
         await asyncio.wait({self._attempt})

@@ -72,7 +72,10 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
         endpoints=frozenset(provider.endpoints),
         headers={header: value.reveal() for header, value in provider.headers.items()},
         quirks=catalogue.Quirks(
-            fail_fast=quirks.fail_fast, stream_options=quirks.stream_options, max_tokens_field=quirks.max_tokens_field
+            fail_fast=quirks.fail_fast,
+            stream_options=quirks.stream_options,
+            max_tokens_field=quirks.max_tokens_field,
+            offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",
         allow_store=provider.allow_store,

@@ -52,7 +52,6 @@ NOT_YET = (
     Feature("continuous usage", ("providers.*.quirks.continuous_usage",), _off),
     Feature("reasoning outside of the answer", ("providers.*.quirks.reasoning_outside",), _off),
     Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),
-    Feature("text offsets as vLLM counts them", ("providers.*.quirks.text_offset",), _only("openai")),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),

@@ -1,6 +1,6 @@
 """What a key may be served by: models and providers, by the patterns that it has. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from gateway.errors import ModelNotFound
@@ -21,7 +21,9 @@ def may_use(key: Key, model: Model) -> bool:
     return any(pattern == "*" or fnmatchcase(model.name, pattern) for pattern in key.models)
 
 
-def can_serve(deployment: Deployment, key: Key, endpoint: Endpoint) -> bool:
-    """Return whether the deployment serves this endpoint natively and the key may be sent there."""
+def serving_endpoint(deployment: Deployment, key: Key, endpoints: Sequence[Endpoint]) -> Endpoint | None:
+    """Return the first of these endpoints that the deployment has; None if it has none or the key may not be sent there."""
     provider = deployment.provider
-    return endpoint in provider.endpoints and any(p == "*" or fnmatchcase(provider.name, p) for p in key.providers)
+    if not any(p == "*" or fnmatchcase(provider.name, p) for p in key.providers):
+        return None
+    return next((endpoint for endpoint in endpoints if endpoint in provider.endpoints), None)

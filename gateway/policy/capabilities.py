@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sized
 
-from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter, UnsupportedPrompt
 from gateway.faults import FieldError
 from gateway.policy.catalogue import Capabilities, Key, Model
+from gateway.wire.prompts import Prompt
 from gateway.wire.request import Endpoint, InferenceRequest
 
 Needs = Callable[[InferenceRequest], str | None]
@@ -80,3 +81,36 @@ def check_key_bounds(key: Key, request: InferenceRequest) -> None:
         raise InvalidValue(f"This key allows n up to {key.max_n}", param="n")
     if request.prompts > key.max_prompts:
         raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))
+
+
+COMPLETIONS_OR_CHAT = (Endpoint.COMPLETIONS, Endpoint.CHAT)
+
+
+def endpoints_for(request: InferenceRequest) -> tuple[Endpoint, ...]:
+    """Return the endpoints that can serve a request, its own first; completions go through chat where chat can say them."""
+    if request.endpoint is Endpoint.COMPLETIONS and unsaid_in_chat(request) is None:
+        return COMPLETIONS_OR_CHAT
+    return (request.endpoint,)
+
+
+def unsaid_in_chat(request: InferenceRequest) -> str | None:
+    """Return the field for which a completions request cannot be made as one of chat, None where it can (wire contract, 5.4)."""
+    fields = request.fields
+    asked = fields.get("prompt")
+    if request.token_prompt or (isinstance(asked, Prompt) and asked.has_empty):
+        return "prompt"
+    if fields.get("suffix"):
+        return "suffix"
+    if fields.get("echo") and "logprobs" in fields:
+        return "echo"
+    if fields.get("best_of") not in (None, 1, request.n):
+        return "best_of"
+    files = fields.get("data")
+    # Which of several prompts an image belongs to, nothing says.
+    return "data" if isinstance(files, dict) and (files.get("video") or (files.get("image") and request.prompts > 1)) else None
+
+
+def refuse_chat(model: Model, field: str) -> UnsupportedParameter | UnsupportedPrompt:
+    """Return the error of a request for which chat has no words, by a model that has nothing else."""
+    text = f"The model '{model.name}' is served through chat completions, which cannot take this '{field}'"
+    return UnsupportedPrompt(text, param=field) if field == "prompt" else UnsupportedParameter(text, param=field)

@@ -1,7 +1,6 @@
 """What the configuration means to a request: models, deployments, keys and their rights, as frozen values.
 
-`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Durations are seconds, prices nano-USD a token.
-Pure.
+`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Seconds, and nano-USD a token. Pure.
 """
 
 from collections.abc import Mapping
@@ -102,12 +101,13 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quirks(msgspec.Struct, frozen=True, kw_only=True):
-    """How a provider differs from the dialect that it speaks."""
+    """How a provider differs from its dialect. `offset_past_prompt`: the `text_offset` made of its chat counts the prompt too."""
 
     fail_fast: bool = False
     stream_options: bool = True
     max_tokens_field: str | None = None
     """The name this provider wants for the output bound; None sends the name that the client wrote."""
+    offset_past_prompt: bool = True
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):

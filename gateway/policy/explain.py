@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
-from gateway.policy.access import can_serve, may_use
+from gateway.policy.access import may_use, serving_endpoint
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire
 from gateway.policy.answers import Refused
+from gateway.policy.capabilities import endpoints_for
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Kind
 from gateway.policy.explanation import (
@@ -162,8 +163,8 @@ def _left_out(case: Case, plan: Plan) -> Iterator[LeftOut]:
             yield LeftOut(model=name, deployment=None, rule=_why_no_fallback(case, case.catalogue.models[name]))
     for model_name, found in models.items():
         for deployment in found.deployments:
-            if not can_serve(deployment, case.key, case.request.endpoint):
-                rule = wording.cannot_serve(deployment, case.request.endpoint)
+            if serving_endpoint(deployment, case.key, endpoints_for(case.request)) is None:
+                rule = wording.cannot_serve(deployment, case.request)
                 yield LeftOut(model=model_name, deployment=deployment.id, rule=rule)
 
 
@@ -200,8 +201,8 @@ def _waiting(case: Case, candidate: Candidate, patience: Patience) -> Waiting:
 
 
 def _targets(case: Case, plan: Plan, dropped_by: DroppedBy) -> Iterator[TargetStep]:
-    def equals(candidate: Candidate) -> tuple[int, Tier, int]:
-        return candidate.stage, candidate.target.tier, candidate.target.deployment.order
+    def equals(candidate: Candidate) -> tuple[int, Tier, bool, int]:
+        return candidate.stage, candidate.target.tier, candidate.way.detour, candidate.target.deployment.order
 
     for _, group in groupby(plan.candidates, equals):
         candidates = list(group)
@@ -232,7 +233,7 @@ def _target(case: Case, candidate: Candidate, dropped_by: DroppedBy, share: floa
         charges=tuple(wording.charged(charge, row, terms) for charge in row.charges if charge.kind is not Kind.USE),
         dropped_params=adjusted.dropped + dropped_by(adjusted.request, deployment, target.tier),
         adjusted_params=adjusted.lowered,
-        rule=wording.spending(target.tier),
+        rule=wording.spending(target.tier) + (f"; {wording.DETOUR}" if candidate.way.detour else ""),
     )
 
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter
+from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
 from gateway.faults import EndClass, Failed, Fault
-from gateway.policy.access import can_serve, find_model, may_use
+from gateway.policy.access import find_model, may_use, serving_endpoint
 from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
-from gateway.policy.capabilities import check_key_bounds, check_model
+from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
 from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_tokens
@@ -82,22 +82,25 @@ class Planner:
         self._catalogue = catalogue
         self._experience = experience or Experience()
         self._chains: dict[tuple[str, str], Chain] = {}
-        self._ways: dict[tuple[str, str | None, str, Endpoint, Wish], tuple[tuple[Way, ...], ...]] = {}
+        self._ways: dict[tuple[str, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]] = {}
 
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
         """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
 
-        Raises `ModelNotFound`, `InvalidValue`, `Unprocessable`, `UnsupportedParameter` and `ContextLengthExceeded`: every model
-        that the client names is judged before any is tried. One that only the configuration names is left out instead.
+        Raises `ModelNotFound`, `Unprocessable` and what `REFUSALS` are: every model that the client names is judged before any is
+        tried. One that only the configuration names is left out instead.
         """
         check_key_bounds(key, request)
+        endpoints = endpoints_for(request)
         candidates: list[Candidate] = []
         patiences: list[Patience] = []
         for stage, (shown, model) in enumerate(self._chain(key, request)):
             try:
                 check_model(model, request)
-                tiers = self._ways_to(key, model, request.endpoint, wanted)
-            except (InvalidValue, UnsupportedParameter, ContextLengthExceeded):
+                tiers = self._ways_to(key, model, endpoints, wanted)
+                if not tiers:
+                    raise _not_served(key, model, request)
+            except REFUSALS:
                 if stage == 0 or request.models is not None:
                     raise
                 continue
@@ -136,17 +139,21 @@ class Planner:
         allowed = [(model.name, model) for model in follow if may_use(key, model)]
         return ((name, first), *allowed[: self._catalogue.fallback.max_models - 1])
 
-    def _ways_to(self, key: Key, model: Model, endpoint: Endpoint, wanted: Wish) -> tuple[tuple[Way, ...], ...]:
-        """Return the ways to a model, one group for each tier in the order to try. Raises `UnsupportedParameter`."""
-        found = (key.id, key.project, model.name, endpoint, wanted)
+    def _ways_to(self, key: Key, model: Model, endpoints: tuple[Endpoint, ...], wanted: Wish) -> tuple[tuple[Way, ...], ...]:
+        """Return the ways to a model, one group for each tier in the order to try; none where it serves none of the endpoints."""
+        found = (key.id, key.project, model.name, endpoints, wanted)
         known = self._ways.get(found)
         if known is None:
-            serving = [d for d in model.deployments if can_serve(d, key, endpoint)]
-            if not serving:
-                raise UnsupportedParameter(f"The model '{model.name}' does not serve {endpoint}", param="model")
-            tiers = served(wanted, model, key)
+            through = [(d, serving_endpoint(d, key, endpoints)) for d in model.deployments]
+            serving = [(d, endpoint != endpoints[0]) for d, endpoint in through if endpoint is not None]
+            tiers = served(wanted, model, key) if serving else ()
             overflows = Tier.OVER_LIMIT in tiers
-            known = tuple(tuple(self._way(key, Target(model, d, tier), overflows=overflows) for d in serving) for tier in tiers)
+            known = tuple(
+                tuple(
+                    replace(self._way(key, Target(model, d, tier), overflows=overflows), detour=detour) for d, detour in serving
+                )
+                for tier in tiers
+            )
             self._ways[found] = known
         return known
 
@@ -162,6 +169,18 @@ class Planner:
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
         upstream = upstream_of(target.deployment, terms)
         return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
+
+
+REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLengthExceeded)
+"""What a model can have against a request that another may serve."""
+
+
+def _not_served(key: Key, model: Model, request: InferenceRequest) -> UnsupportedParameter | UnsupportedPrompt:
+    """Return the error of a request that no deployment of the model has an endpoint for."""
+    field = unsaid_in_chat(request) if request.endpoint is Endpoint.COMPLETIONS else None
+    if field is not None and any(serving_endpoint(each, key, (Endpoint.CHAT,)) for each in model.deployments):
+        return refuse_chat(model, field)
+    return UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")
 
 
 def reserved(candidates: Sequence[Candidate], request: InferenceRequest) -> tuple[Candidate, ...]:

@@ -17,7 +17,7 @@ EVERY_BIT = 2**64 - 1
 class Way(msgspec.Struct, frozen=True, gc=False):
     """What stays the same for every request of one key to one target: what it takes from which limits, and what answers cost.
 
-    `smallest_bucket_tokens` is the tightest bucket of output.
+    `smallest_bucket_tokens` is the tightest bucket of output. `detour`: it is made in another endpoint's words than the client's.
     """
 
     target: Target
@@ -27,10 +27,11 @@ class Way(msgspec.Struct, frozen=True, gc=False):
     tariff: Tariff = Tariff()
     pool: str = ""
     patience: Patience = NO_PATIENCE
+    detour: bool = False
 
 
 def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
-    """Return the ways in the order to try: by the deployments' `order`, inside one by weighted chance.
+    """Return the ways in the order to try: detours last, else by the deployments' `order`, inside one by weighted chance.
 
     Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis); of
     two, one u tells which is first.
@@ -39,14 +40,14 @@ def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
         return ways
     if len(ways) == 2:
         one, other = ways[0].target.deployment, ways[1].target.deployment
-        if one.order == other.order:
+        if one.order == other.order and ways[0].detour == ways[1].detour:
             return ways if _chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
-    drawn: list[tuple[int, float, int]] = []
+    drawn: list[tuple[bool, int, float, int]] = []
     for place, way in enumerate(ways):
         deployment = way.target.deployment
-        drawn.append((deployment.order, -log(_chance(dice, place)) / deployment.weight, place))
+        drawn.append((way.detour, deployment.order, -log(_chance(dice, place)) / deployment.weight, place))
     drawn.sort()
-    return [ways[place] for _, _, place in drawn]
+    return [ways[place] for *_, place in drawn]
 
 
 def _chance(dice: int, place: int) -> float:

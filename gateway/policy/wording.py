@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from gateway.policy.admission import Precedence, Row
+from gateway.policy.capabilities import endpoints_for, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
@@ -50,6 +51,8 @@ UNITS: Mapping[Unit, str] = {
     Unit.SLOT: "slots",
     Unit.NANO_USD: "nano-USD",
 }
+
+DETOUR = "completions are made of its chat, after every deployment that has completions"
 
 
 def tier(request: InferenceRequest, key: Key, wanted: Wish) -> TierChoice:
@@ -105,11 +108,13 @@ def lesser_tiers(wanted: Wish, served: tuple[Tier, ...]) -> Iterator[str]:
         yield "does not offer over-limit"
 
 
-def cannot_serve(deployment: Deployment, endpoint: Endpoint) -> str:
+def cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
     """Return why a deployment is no target."""
-    name = deployment.provider.name
-    if endpoint not in deployment.provider.endpoints:
-        return f"providers.{name}.endpoints lacks {endpoint}"
+    name, has = deployment.provider.name, deployment.provider.endpoints
+    if has.isdisjoint(endpoints_for(request)):
+        field = unsaid_in_chat(request) if request.endpoint is Endpoint.COMPLETIONS and Endpoint.CHAT in has else None
+        through = "" if field is None else f", and chat cannot take this '{field}'"
+        return f"providers.{name}.endpoints lacks {request.endpoint}{through}"
     return f"the key's providers do not allow {name}"
 
 

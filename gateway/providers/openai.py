@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
@@ -16,6 +17,7 @@ from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_of
 from gateway.providers.openai_stream import OpenAIStream
+from gateway.providers.over_chat import OverChat
 from gateway.providers.protocol import Answer, Call, Edits
 from gateway.providers.redaction import account_names
 from gateway.wire.members import splice, split
@@ -56,8 +58,16 @@ class OpenAI:
 
     def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
         """Return the call; `last` is False while another candidate remains."""
+        if request.endpoint in self._provider.endpoints:
+            return self._call(request, deployment, tier, last=last)
+        over_chat = OverChat(request, deployment, self)
+        first, *further = (self._call(each, deployment, tier, last=last) for each in over_chat.requests())
+        bodies = tuple(each.body for each in further)
+        return replace(first, path=PATHS[Endpoint.CHAT], further=bodies, translation=over_chat)
+
+    def _call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
         provider = self._provider
-        edited: dict[str, bytes | None] = dict(request.changes)
+        edited: dict[str, bytes | None] = {}
         dropped: list[str] = []
         raws = request.members.raws
         for name in raws.keys() - PASSED[request.endpoint]:
@@ -67,6 +77,7 @@ class OpenAI:
                 edited[name] = None
                 if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
+        edited |= request.changes
         edited["model"] = encode(deployment.upstream_model)
         if request.stream:
             edited["stream_options"] = self._stream_options(request)

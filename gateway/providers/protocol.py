@@ -16,19 +16,6 @@ from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One HTTP request to an upstream: always POST, always JSON. `path` is below the base URL; host and length are not ours."""
-
-    path: str
-    headers: tuple[tuple[bytes, bytes], ...]
-    body: bytes
-    dropped: tuple[str, ...] = ()
-    """Fields of the client's that this provider does not get, as names that are safe in a header (`x-gateway-dropped-params`)."""
-
-    def __repr__(self) -> str:
-        return f"Call({self.path}, {len(self.body)} bytes)"
-
-
 class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the gateway changes in an answer, and nothing else (decision 33).
 
@@ -107,6 +94,50 @@ class StreamReader(Protocol):
     def end(self) -> Step:
         """Take the end of the body; `out` closes the stream (with `[DONE]` exactly once) or `failed` says what is missing."""
         ...
+
+
+class PartsReader(StreamReader, Protocol):
+    """The streams of several calls that follow each other, read as one."""
+
+    part_done: bool
+    """The end mark of a part was seen behind which there is another."""
+
+    def turn(self) -> Failed | None:
+        """Take the end of a part's body and turn to the next part; return what the part is missing, if anything."""
+        ...
+
+
+class Translation(Protocol):
+    """How the answers to one call and those that follow it become the one answer that was asked for."""
+
+    def take(self, body: bytes, edits: Edits) -> Answer | Failed | None:
+        """Take a complete 2xx body; None while others have to come."""
+        ...
+
+    def reader(self, edits: Edits) -> PartsReader:
+        """Return a fresh reader for the streams."""
+        ...
+
+    def failed(self, failed: Failed) -> Failed:
+        """Return a failure as the client can make sense of it."""
+        ...
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One HTTP request to an upstream: always POST, always JSON. `path` is below the base URL; host and length are not ours."""
+
+    path: str
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+    dropped: tuple[str, ...] = ()
+    """Fields of the client's that this provider does not get, as names that are safe in a header (`x-gateway-dropped-params`)."""
+    further: tuple[bytes, ...] = ()
+    """The bodies of the calls that have to follow this one, each when the one before has ended, for one answer of them all."""
+    translation: Translation | None = None
+    """How the answers are read, where the call was not made in the words of the client's endpoint."""
+
+    def __repr__(self) -> str:
+        return f"Call({self.path}, {len(self.body)} bytes)"
 
 
 class Dialect(Protocol):

@@ -4,12 +4,14 @@ Up to the commit point nothing has gone downstream, so the walk may try elsewher
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from gateway.faults import Failed, Fault
 from gateway.providers.headroom import exhausted_by
-from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader
+from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader, Translation
+from gateway.upstream.successive import Calls, Successive
 from gateway.upstream.transport import Outgoing, Reply, Transport, TransportError
 
 ERROR_BODY_BYTES = 65_536
@@ -74,12 +76,10 @@ class Holder:
 
 
 async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
-    """Make one call and return the committed answer, or why there is none."""
-    call = dispatch.call
+    """Make the call, and those that have to follow it, and return the committed answer, or why there is none."""
     try:
-        outgoing = Outgoing(path=call.path, headers=call.headers, body=call.body)
-        reply = holder.reply = await dispatch.transport.open(outgoing, on_sent=holder.note_sent)
-        outcome = await _read(dispatch, reply, holder)
+        reply = await _reply_to(dispatch, dispatch.call.body, holder)
+        outcome = reply if isinstance(reply, Failed) else await _read(dispatch, reply, holder)
     except TransportError as error:
         outcome = Failed(fault=error.fault, sent=error.sent)
     if not isinstance(outcome, Flowing):
@@ -87,19 +87,51 @@ async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
     return outcome
 
 
-async def _read(dispatch: Dispatch, reply: Reply, holder: Holder) -> Committed | Failed:
+async def _reply_to(dispatch: Dispatch, body: bytes, holder: Holder) -> Reply | Failed:
+    """Return the reply to one call, of which nothing but its head was read, or why it is no answer. Raises `TransportError`."""
+    call, dialect, upstream_model = dispatch.call, dispatch.dialect, dispatch.edits.upstream_model
+    outgoing = Outgoing(path=call.path, headers=call.headers, body=body)
+    reply = holder.reply = await dispatch.transport.open(outgoing, on_sent=holder.note_sent)
     if not 200 <= reply.status < 300:
-        body = await _error_body(reply, dispatch.now_s)
-        return dispatch.dialect.failure(reply.status, dict(reply.headers), body, upstream_model=dispatch.edits.upstream_model)
-    holder.accepted = True
-    holder.exhausted_ms = exhausted_by(reply.headers) or 0
-    if not dispatch.stream:
+        said = await _error_body(reply, dispatch.now_s)
+        failed = dialect.failure(reply.status, dict(reply.headers), said, upstream_model=upstream_model)
+    else:
+        holder.accepted = True
+        holder.exhausted_ms = exhausted_by(reply.headers) or 0
+        if not dispatch.stream or _is_event_stream(reply):
+            return reply
+        failed = dialect.not_a_stream(await _error_body(reply, dispatch.now_s), upstream_model=upstream_model)
+    return failed if call.translation is None else call.translation.failed(failed)
+
+
+async def _read(dispatch: Dispatch, reply: Reply, holder: Holder) -> Committed | Failed:
+    translation = dispatch.call.translation
+    if translation is None:
+        if dispatch.stream:
+            return await _commit(reply, dispatch.dialect.reader(dispatch.edits))
         return dispatch.dialect.answer(await reply.read(ANSWER_BYTES), dispatch.edits)
-    if not _is_event_stream(reply):
-        return dispatch.dialect.not_a_stream(
-            await _error_body(reply, dispatch.now_s), upstream_model=dispatch.edits.upstream_model
-        )
-    return await _commit(reply, dispatch.dialect.reader(dispatch.edits))
+    if not dispatch.stream:
+        return await _read_all(dispatch, translation, reply, holder)
+    reader = translation.reader(dispatch.edits)
+    calls = Calls(dispatch.call.further, partial(_reply_to, dispatch, holder=holder), dispatch.now_s)
+    outcome = await _commit(Successive(reply, reader, calls), reader)
+    return translation.failed(outcome) if isinstance(outcome, Failed) else outcome
+
+
+async def _read_all(dispatch: Dispatch, translation: Translation, reply: Reply, holder: Holder) -> Answer | Failed:
+    """Return the one answer to all calls, each made when the one before was answered."""
+    further = iter(dispatch.call.further)
+    room_bytes = ANSWER_BYTES
+    while True:
+        body = await reply.read(room_bytes)
+        outcome = translation.take(body, dispatch.edits)
+        if outcome is not None:
+            return outcome
+        room_bytes -= len(body)
+        following = await _reply_to(dispatch, next(further), holder)
+        if isinstance(following, Failed):
+            return following
+        reply = following
 
 
 async def _commit(reply: Reply, reader: StreamReader) -> Flowing | Failed:

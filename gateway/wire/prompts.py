@@ -26,7 +26,7 @@ INLINE_FILE = re.compile(rb'"data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*"')
 class Prompt(msgspec.Struct, frozen=True, gc=False):
     """The size of what is asked. `tokens` are estimated for text from `text_bytes`, which are 0 for token ids.
 
-    `files` are those inside messages.
+    `files` are those inside messages. `has_empty`: there is an empty text, or no text at all.
     """
 
     prompts: int
@@ -34,6 +34,7 @@ class Prompt(msgspec.Struct, frozen=True, gc=False):
     text_bytes: int = 0
     of_tokens: bool = False
     files: int = 0
+    has_empty: bool = False
 
 
 class Message(msgspec.Struct, gc=False):
@@ -67,7 +68,7 @@ def _read_conversation(raw: bytes) -> Prompt:
 
 def _read_prompt(raw: bytes) -> Prompt:
     if raw.startswith(b'"'):
-        return Prompt(1, text_tokens(len(raw)), len(raw))
+        return Prompt(1, text_tokens(len(raw)), len(raw), has_empty=raw == b'""')
     for read in (_texts, _tokens, _token_lists):
         with suppress(msgspec.ValidationError):
             return read(raw)
@@ -75,7 +76,8 @@ def _read_prompt(raw: bytes) -> Prompt:
 
 
 def _texts(raw: bytes) -> Prompt:
-    return Prompt(max(1, len(decode_texts(raw))), text_tokens(len(raw)), len(raw))
+    texts = decode_texts(raw)
+    return Prompt(max(1, len(texts)), text_tokens(len(raw)), len(raw), has_empty=not all(texts) or not texts)
 
 
 def _tokens(raw: bytes) -> Prompt:

@@ -19,7 +19,8 @@ class Quirks(Section, frozen=True, kw_only=True):
     """How a provider differs from the dialect that it speaks.
 
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
-    `max_tokens_field` is its name for the output bound; `text_offset` is whose way of counting its completions follow.
+    `max_tokens_field` is its name for the output bound; `text_offset` is whose way of counting completions follow that it
+    serves through chat.
     """
 
     fail_fast: bool = False

@@ -42,7 +42,6 @@ OF_A_PROVIDER = {
     "quirks.continuous_usage": "true",
     "quirks.reasoning_outside": "true",
     "quirks.finish_chunk_usage": "true",
-    "quirks.text_offset": "vllm",
 }
 OF_A_MODEL = {
     "strategy": "latency",

@@ -125,8 +125,8 @@ def test_what_is_left_out_comes_with_its_reason() -> None:
         ("B", "the key's models do not allow it"),
         ("C", "The model 'C' does not support 'suffix'"),
         ("E", "fallback.max_models is 3"),
-        ("A/p2", "providers.p2.endpoints lacks completions"),
-        ("A/x", "providers.x.endpoints lacks completions"),
+        ("A/p2", "providers.p2.endpoints lacks completions, and chat cannot take this 'suffix'"),
+        ("A/x", "providers.x.endpoints lacks completions, and chat cannot take this 'suffix'"),
     ]
 
 

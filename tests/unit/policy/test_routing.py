@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter
+from gateway.errors import GatewayError, InvalidValue, ModelNotFound, UnsupportedParameter, UnsupportedPrompt
 from gateway.faults import Failed, Fault
 from gateway.policy.admission import Lesson
 from gateway.policy.answers import Cause, Learned, Refusal
@@ -99,10 +99,12 @@ def test_the_servers_list_follows_only_where_the_client_sent_none() -> None:
     [
         (model("B", max_n=1), {"n": 2}, {}),
         (model("B", capabilities=Capabilities(tools=False)), {"fields": {"tools": [{"type": "function"}]}}, {}),
-        (model("B", deployment("B", P1)), {"endpoint": Endpoint.COMPLETIONS}, {}),
+        (model("B", deployment("B", provider(endpoints=frozenset({Endpoint.COMPLETIONS})))), {}, {}),
+        (model("B", deployment("B", P1)), {"endpoint": Endpoint.COMPLETIONS, "token_prompt": True}, {}),
+        (model("B", deployment("B", P1)), {"endpoint": Endpoint.COMPLETIONS, "fields": {"suffix": "y"}}, {}),
         (model("B", tiers=frozenset({Tier.DEFAULT})), {}, {"reject_unsupported_tier": True}),
     ],
-    ids=["choices", "capability", "endpoint", "tier"],
+    ids=["choices", "capability", "endpoint", "prompt chat cannot take", "field chat cannot take", "tier"],
 )
 def test_the_servers_own_entry_that_cannot_serve_a_request_is_left_out_and_the_clients_is_refused(
     other: Model, asked: dict[str, Any], rights: dict[str, Any]
@@ -112,7 +114,7 @@ def test_the_servers_own_entry_that_cannot_serve_a_request_is_left_out_and_the_c
     flex = Wish(Tier.FLEX, named=True)
     assert names(plan(request("A", **asked), of=catalogue(*models), wanted=flex, **rights)) == ["A", "C"]
     for own in ("B",), ("A", "B"):
-        with pytest.raises((InvalidValue, UnsupportedParameter)):
+        with pytest.raises((InvalidValue, UnsupportedParameter, UnsupportedPrompt)):
             plan(request(models=own, **asked), of=catalogue(*models), wanted=flex, **rights)
 
 
@@ -123,7 +125,7 @@ def test_the_servers_own_entry_that_cannot_serve_a_request_is_left_out_and_the_c
         (request("A ", "A"), {}, ModelNotFound),
         (request("a"), {}, ModelNotFound),
         (request("A", "B"), {"models": ("A",)}, ModelNotFound),
-        (request("A", endpoint=Endpoint.COMPLETIONS), {}, UnsupportedParameter),
+        (request("A", endpoint=Endpoint.EMBEDDINGS), {}, UnsupportedParameter),
         (request("A"), {"providers": ("other-*",)}, UnsupportedParameter),
     ],
 )

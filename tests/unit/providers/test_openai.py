@@ -15,7 +15,14 @@ from gateway.wire.usage import Usage
 from tests.unit.providers.streams import EDITS, edits, usage
 
 TIERS = {Tier.DEFAULT: "on_demand", Tier.PRIORITY: "performance"}
-PLAIN = Provider(name="p", dialect="openai", base_url="http://up.example/v1", api_key=Secret("sk-upstream"), tiers=TIERS)
+PLAIN = Provider(
+    name="p",
+    dialect="openai",
+    base_url="http://up.example/v1",
+    api_key=Secret("sk-upstream"),
+    tiers=TIERS,
+    endpoints=frozenset({Endpoint.CHAT, Endpoint.COMPLETIONS}),
+)
 CHAT = {"model": "public", "messages": [{"role": "user", "content": "Say hi"}]}
 
 
