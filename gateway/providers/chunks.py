@@ -6,6 +6,9 @@ Counts are UTF-8 bytes of produced text: content, reasoning, refusals, tool argu
 import msgspec
 from msgspec import UNSET, UnsetType
 
+BROKEN_OFF = frozenset({"error", "abort"})
+"""Finish reasons of an answer that its provider has given up: OpenRouter's, vLLM's."""
+
 
 class Function(msgspec.Struct, gc=False):
     """What a tool call calls."""
@@ -60,7 +63,7 @@ class Chunk(msgspec.Struct, gc=False):
         """Return whether this is an error, or an answer that ends in one."""
         if self.error or self.kind == "error" or (self.detail and not self.choices):
             return True
-        return any(choice.finish_reason == "error" for choice in self.choices or ())
+        return any(choice.finish_reason in BROKEN_OFF for choice in self.choices or ())
 
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode

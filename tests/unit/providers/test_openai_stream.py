@@ -176,6 +176,7 @@ class TestErrors:
             (b'{"error":{"message":"Model busy, retry later","code":"engine_overloaded"}}', Fault.BUSY),
             (b'{"id":"c1","choices":[],"error":{"code":502,"message":"worker limit"}}', Fault.SERVER),
             (b'{"id":"c1","choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}', Fault.BAD_ANSWER),
+            (b'{"id":"c1","choices":[{"index":0,"delta":{"content":""},"finish_reason":"abort"}]}', Fault.BAD_ANSWER),
             (b'{"object":"error","message":"boom","code":500}', Fault.SERVER),
             (b'{"choices":5}', Fault.PROTOCOL),
             (b'{"id":1,"id":2,"choices":[{"index":0,"delta":{"content":"x"}}]}', Fault.PROTOCOL),
