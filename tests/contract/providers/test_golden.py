@@ -41,6 +41,7 @@ class Case(msgspec.Struct, forbid_unknown_fields=True):
     tier: Tier = Tier.DEFAULT
     last: bool = True
     quirks: Quirks = Quirks()
+    endpoints: frozenset[Endpoint] = frozenset(Endpoint)
     path: str = ""
     status: int = 400
     headers: dict[str, str] = {}
@@ -70,6 +71,7 @@ def dialect(folder: Path, case: Case) -> tuple[Dialect, Provider]:
         api_key=Secret("sk-upstream"),
         tiers={Tier.DEFAULT: "standard", Tier.FLEX: "slow"},
         quirks=case.quirks,
+        endpoints=case.endpoints,
     )
     return DIALECTS[provider.dialect](provider), provider
 
