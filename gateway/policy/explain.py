@@ -102,9 +102,10 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, dropped_by: DroppedBy)
 def in_order(plan: Plan) -> Plan:
     """Return the plan with the heaviest of equal deployments first, and the earliest of equally heavy ones, whatever the dice."""
 
-    def place(candidate: Candidate) -> tuple[int, float, int]:
+    def place(candidate: Candidate) -> tuple[bool, int, float, int]:
         target = candidate.target
-        return target.deployment.order, -target.deployment.weight, target.model.deployments.index(target.deployment)
+        deployment, rank = target.deployment, target.model.deployments.index(target.deployment)
+        return candidate.way.detour, deployment.order, -deployment.weight, rank
 
     groups = groupby(plan.candidates, lambda candidate: (candidate.stage, candidate.target.tier))
     return replace(plan, candidates=tuple(candidate for _, group in groups for candidate in sorted(group, key=place)))

@@ -56,7 +56,7 @@ providers:
     tiers: {over-limit: auto}
     endpoints: [chat, completions]
     headers: {x-team: search}
-    quirks: {fail_fast: true, max_tokens_field: max_tokens}
+    quirks: {fail_fast: true, max_tokens_field: max_tokens, text_offset: vllm}
     unknown_fields: drop
 models:
   a: {aliases: [vendor/A], deployments: [{provider: p, model: up-a, max_concurrency: 9, weight: 2, order: 2, limits: {rpm: 5}}]}
@@ -70,6 +70,7 @@ models:
     assert (provider.base_url, provider.api_key.reveal()) == ("https://a.example/v1", "sk-upstream")
     assert (provider.tiers, provider.headers) == ({Tier.OVER_LIMIT: "auto"}, {"x-team": "search"})
     assert provider.endpoints == {Endpoint.CHAT, Endpoint.COMPLETIONS}
+    assert not provider.quirks.offset_past_prompt
     assert (provider.quirks.fail_fast, provider.quirks.max_tokens_field, provider.forward_unknown_fields) == (
         True,
         "max_tokens",

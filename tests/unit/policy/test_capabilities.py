@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import InvalidValue, Unprocessable, UnsupportedParameter
-from gateway.policy.capabilities import check_key_bounds, check_model
+from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
 from gateway.policy.catalogue import Capabilities
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import key, model, request
@@ -70,3 +70,40 @@ def test_a_key_bounds_what_is_asked_at_once(fields: dict[str, Any], error: type[
     with pytest.raises(error):
         check_key_bounds(key(max_n=2), request("m", **fields))
     check_key_bounds(key(max_n=2), request("m", n=2, prompts=32))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "fields", "field"),
+    [
+        (b'"x"', b'"echo":true,"best_of":1,"suffix":"","data":{}', None),
+        (b'["x","y"]', b'"n":2,"best_of":2,"logprobs":5', None),
+        (b'"x"', b'"n":2,"best_of":1', None),
+        (b'"x"', b'"data":{"image":["data:image/png;base64,AA"]}', None),
+        (b"[1,2]", b'"n":1', "prompt"),
+        (b"[[1],[2]]", b'"n":1', "prompt"),
+        (b'""', b'"n":1', "prompt"),
+        (b'["x",""]', b'"n":1', "prompt"),
+        (b"[]", b'"n":1', "prompt"),
+        (b'"x"', b'"suffix":"end"', "suffix"),
+        (b'"x"', b'"echo":true,"logprobs":0', "echo"),
+        (b'"x"', b'"best_of":3', "best_of"),
+        (b'"x"', b'"n":3,"best_of":2', "best_of"),
+        (b'"x"', b'"data":{"video":["data:video/mp4;base64,AA"]}', "data"),
+        (b'["x","y"]', b'"data":{"image":["data:image/png;base64,AA"]}', "data"),
+    ],
+)
+def test_what_chat_cannot_say_goes_by_completions_alone(prompt: bytes, fields: bytes, field: str | None) -> None:
+    asked = parse(Endpoint.COMPLETIONS, b'{"model":"m","prompt":' + prompt + b"," + fields + b"}")
+    assert unsaid_in_chat(asked) == field
+    assert endpoints_for(asked) == ((Endpoint.COMPLETIONS,) if field else (Endpoint.COMPLETIONS, Endpoint.CHAT))
+
+
+def test_chat_goes_by_chat_alone() -> None:
+    assert endpoints_for(chat(b'"n":1')) == (Endpoint.CHAT,)
+
+
+@pytest.mark.parametrize(("field", "code"), [("prompt", "unsupported_prompt"), ("suffix", "unsupported_parameter")])
+def test_a_refusal_names_field_model_and_reason(field: str, code: str) -> None:
+    told = refuse_chat(model("m"), field)
+    assert (told.status, told.error_code, told.param) == (400, code, field)
+    assert told.message == f"The model 'm' is served through chat completions, which cannot take this '{field}'"

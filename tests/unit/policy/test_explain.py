@@ -51,6 +51,13 @@ def test_the_heavier_of_equals_comes_first_with_its_chance() -> None:
     assert [(each.provider, each.first_choice_share) for each in found.targets] == [("p3", 0.75), ("p2", 0.25), ("p1", 1.0)]
 
 
+def test_a_detour_says_so_and_has_no_share_in_the_others_chances() -> None:
+    found = told(catalogue(model("A", deployment("A", P2), deployment("A", P1))), key(), messages=None, prompt="x")
+    assert [(each.provider, each.first_choice_share) for each in found.targets] == [("p1", 1.0), ("p2", 1.0)]
+    native, detour = (each.rule for each in found.targets)
+    assert detour == f"{native}; completions are made of its chat, after every deployment that has completions"
+
+
 @pytest.mark.parametrize(
     ("members", "rights", "expected"),
     [

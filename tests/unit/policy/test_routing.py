@@ -94,6 +94,43 @@ def test_the_servers_list_follows_only_where_the_client_sent_none() -> None:
     assert names(plan(request("A"), of=withal, models=("A", "C"))) == ["A", "C"], "entries that the key may not use are skipped"
 
 
+class TestOverChat:
+    NATIVE = provider("native", endpoints=frozenset({Endpoint.COMPLETIONS}))
+    OF = catalogue(model("A", deployment("A", P1), deployment("A", NATIVE, order=2)), B)
+
+    def test_completions_go_to_whoever_has_them_and_then_to_chat(self) -> None:
+        found = plan(request("A", "B", endpoint=Endpoint.COMPLETIONS), of=self.OF)
+        assert order(found) == [("A/native", "default"), ("A/p1", "default"), ("B/p1", "default")]
+        assert [candidate.way.detour for candidate in found.candidates] == [False, True, True]
+
+    def test_a_tier_is_tried_both_ways_before_the_next(self) -> None:
+        found = plan(
+            request("A", endpoint=Endpoint.COMPLETIONS), of=self.OF, wanted=Wish(Tier.DEFAULT, overflow=True), over_limit=Guards()
+        )
+        assert order(found) == [
+            ("A/native", "default"),
+            ("A/p1", "default"),
+            ("A/native", "over-limit"),
+            ("A/p1", "over-limit"),
+        ]
+
+    def test_what_chat_cannot_say_keeps_to_completions_and_one_plan_does_not_shape_the_next(self) -> None:
+        planner = Planner(self.OF)
+        for fields, expected in (({}, 2), ({"suffix": "y"}, 1), ({}, 2)):
+            asked = request("A", endpoint=Endpoint.COMPLETIONS, fields=fields)
+            assert len(planner.plan(key(), asked, DEFAULT, dice=1).candidates) == expected
+
+    def test_chat_is_never_made_of_completions(self) -> None:
+        assert order(plan(request("A"), of=self.OF)) == [("A/p1", "default")]
+
+    def test_a_key_that_may_not_use_the_chat_is_told_of_the_model(self) -> None:
+        asked = request("B", endpoint=Endpoint.COMPLETIONS, fields={"suffix": "y"})
+        for providers, param in ((("*",), "suffix"), (("native",), "model")):
+            with pytest.raises(UnsupportedParameter) as raised:
+                plan(asked, of=self.OF, providers=providers)
+            assert raised.value.param == param
+
+
 @pytest.mark.parametrize(
     ("other", "asked", "rights"),
     [

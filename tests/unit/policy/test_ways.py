@@ -2,6 +2,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Deployment, Tier
@@ -27,3 +28,10 @@ def test_chance_follows_the_weights() -> None:
     chances = (weighted_order(given_ways, dice * 0x9E3779B97F4A7C15 & (2**62 - 1))[0] for dice in range(4000))
     firsts = Counter(way.target.deployment.id for way in chances)
     assert 2850 < firsts["m/p1"] < 3150
+
+
+@given(st.integers(0, 2**62 - 1), st.integers(2, 4))
+def test_a_detour_comes_last_whatever_its_order(dice: int, count: int) -> None:
+    given_ways = ways(*(deployment("m", provider(f"p{n}"), order=n, weight=9 - n) for n in range(count)))
+    given_ways[0] = replace(given_ways[0], detour=True)
+    assert [way.target.deployment.order for way in weighted_order(given_ways, dice)] == [*range(1, count), 0]
