@@ -41,7 +41,7 @@ def head(edits: Edits, plan: Plan, first: ChatChunk, echo: Echo | None) -> dict[
     return {
         "id": f"cmpl-{edits.id}",
         "object": "text_completion",
-        "created": first.created if isinstance(first.created, int) else 0,
+        "created": first.created if type(first.created) is int else 0,
         "system_fingerprint": given if isinstance(given, str) and given else plan.fingerprint,
         **{name: msgspec.Raw(value) for name, value in common.items() if value is not None},
     }

@@ -206,7 +206,7 @@ class TestAnswer:
         assert found.tier == "default"
         assert msgspec.json.decode(found.body)["service_tier"] == "default"
 
-    @pytest.mark.parametrize("created", [None, "soon", ...])
+    @pytest.mark.parametrize("created", [None, "soon", True, ...])
     def test_a_time_that_the_provider_does_not_tell_is_none(self, created: object) -> None:
         assert text_of(asked(), chat(created=created))["created"] == 0
 
