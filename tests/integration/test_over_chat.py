@@ -219,9 +219,11 @@ async def test_what_the_model_cannot_do_is_refused_as_ever(over_chat: Scene) -> 
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "logprobs")
 
 
+@pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_provider_that_refuses_is_told_in_the_clients_words(over_chat: Scene, stream: bool) -> None:
-    over_chat.models.acts["chat"] = refuses(400, CONTEXT)
+async def test_a_provider_that_refuses_is_told_in_the_clients_words(over_chat: Scene, stream: bool, inside: bool) -> None:
+    within = streams(b"data: " + CONTEXT + b"\n\n") if stream else refuses(200, CONTEXT)
+    over_chat.models.acts["chat"] = within if inside else refuses(400, CONTEXT)
     answer = await ask(over_chat, stream=stream)
     told = answer.json()["error"]
     assert (answer.status_code, told["code"], told["param"]) == (400, "context_length_exceeded", "prompt")

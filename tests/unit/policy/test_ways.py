@@ -30,8 +30,10 @@ def test_chance_follows_the_weights() -> None:
     assert 2850 < firsts["m/p1"] < 3150
 
 
-@given(st.integers(0, 2**62 - 1), st.integers(2, 4))
-def test_a_detour_comes_last_whatever_its_order(dice: int, count: int) -> None:
-    given_ways = ways(*(deployment("m", provider(f"p{n}"), order=n, weight=9 - n) for n in range(count)))
+@given(st.integers(0, 2**62 - 1), st.integers(2, 4), st.booleans())
+def test_a_detour_comes_last_whatever_its_order_and_weight(dice: int, count: int, equal: bool) -> None:
+    given_ways = ways(*(deployment("m", provider(f"p{n}"), order=1 if equal else n, weight=9 - n) for n in range(count)))
     given_ways[0] = replace(given_ways[0], detour=True)
-    assert [way.target.deployment.order for way in weighted_order(given_ways, dice)] == [*range(1, count), 0]
+    ordered = weighted_order(given_ways, dice)
+    assert [way.detour for way in ordered] == [False] * (count - 1) + [True]
+    assert equal or [way.target.deployment.order for way in ordered] == [*range(1, count), 0]

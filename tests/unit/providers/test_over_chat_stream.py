@@ -232,8 +232,23 @@ class TestParts:
             18,
         )
 
-    def test_an_end_that_one_part_forgot_comes_before_the_next(self) -> None:
-        assert read(streamed(["one", "two"]), says("A") + DONE, TWO + DONE).finishes == [(0, "stop"), (1, "length")]
+    @pytest.mark.parametrize("end", [DONE, USAGE_CHUNK, ends()[:-1]])
+    def test_an_end_that_one_part_forgot_comes_before_the_next(self, end: bytes) -> None:
+        assert read(streamed(["one", "two"]), says("A") + end, TWO + DONE).finishes == [(0, "stop"), (1, "length")]
+
+    def test_the_tier_is_the_first_parts(self) -> None:
+        one, two = (says("a", service_tier=tier) + ends() + DONE for tier in ("default", "flex"))
+        found = read(streamed(["one", "two"]), one, two)
+        assert found.reader.tier == "default"
+        assert {each["service_tier"] for each in found.events} == {"default"}
+
+    def test_what_is_committed_stays_so(self) -> None:
+        translation = called(streamed(["one", "two"])).translation
+        assert translation is not None
+        reader = translation.reader(EDITS)
+        assert reader.feed(ONE + DONE).committed
+        assert reader.turn() is None
+        assert reader.feed(role()).committed
 
     def test_the_finish_that_carries_usage_is_the_last_parts(self) -> None:
         edits = replace(EDITS, usage_on_finish=True)
