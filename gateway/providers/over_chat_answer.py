@@ -54,9 +54,6 @@ class Bill:
         self._edits = edits
         self._stated: dict[int, Mapping[str, object]] = {}
 
-    def __contains__(self, place: int) -> bool:
-        return place in self._stated
-
     def note(self, place: int, stated: object) -> None:
         """Take what a part states, which may be more than before."""
         if isinstance(stated, dict):

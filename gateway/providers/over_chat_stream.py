@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gateway.faults import Failed
 from gateway.policy.tiers import Echo
 from gateway.providers.chunks import output_bytes
-from gateway.providers.over_chat_answer import Bill, Plan, head
+from gateway.providers.over_chat_answer import Bill, Plan, head, total
 from gateway.providers.over_chat_text import ChatChunk, Text, decode_chat
 from gateway.providers.protocol import Dialect, Edits, Step
 from gateway.wire.request import Endpoint
@@ -46,6 +46,8 @@ class OverChatStream:
         self._echo: Echo | None = None
         self._kept = b""
         """What the end of one part has left to say, until the next is read."""
+        self._before: Usage | None = None
+        """The usage of the parts before this one."""
         self._strange_before = 0
         self._said_bytes = 0
         self._part = dialect.reader(self._part_edits())
@@ -65,6 +67,7 @@ class OverChatStream:
             return step.failed
         self._kept = step.out
         self._place += 1
+        self._before = self._bill.usage(self._place)
         self._strange_before = self.strange_events
         self.part_done = False
         self._part = self._dialect.reader(self._part_edits())
@@ -88,11 +91,17 @@ class OverChatStream:
         self._kept = b""
         self.strange_events = self._strange_before + self._part.strange_events
         self.finished = self._is_last and self._part.finished
-        # What a part has said since it last stated its usage, or without ever doing so, leaves the usage of all unknown.
-        stated = self._place + (self._place in self._bill)
-        self.usage = None if self._part.output_bytes else self._bill.usage(stated)
-        self.output_bytes = self._said_bytes if self.usage is None else 0
+        self._count()
         return Step(out=out, committed=step.committed or self._place > 0, failed=step.failed)
+
+    def _count(self) -> None:
+        """Take note of what is known of the usage: that of the parts before and of this one, which may have stated it by now."""
+        before, part = self._before, self._part
+        known = [found for found in (before, part.usage) if found is not None]
+        # A part that speaks and states nothing leaves all of it unknown, and so does one before that never stated any.
+        told = bool(known) and (before is not None or not self._place) and (part.usage is not None or not part.output_bytes)
+        self.usage = total(known) if told else None
+        self.output_bytes = self._said_bytes if part.output_bytes or not told else 0
 
     def _translated(self, events: bytes) -> Iterator[bytes]:
         for event in events.split(END)[:-1]:

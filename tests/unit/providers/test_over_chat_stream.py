@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.faults import Failed, Fault
-from gateway.providers.protocol import Edits, PartsReader
+from gateway.providers.protocol import Edits, PartsReader, Translation
 from gateway.wire.request import InferenceRequest
 from gateway.wire.usage import Usage
 from tests.fuzz import laws
@@ -55,9 +55,7 @@ class Read(msgspec.Struct):
 
 def read(request: InferenceRequest, *parts: bytes | Sequence[bytes], edits: Edits = EDITS) -> Read:
     """Feed each part's pieces, and between two parts turn to the next, as the replies to several calls come."""
-    translation = called(request).translation
-    assert translation is not None
-    reader = translation.reader(replace(edits, choices=request.n * request.prompts))
+    reader = translation_of(request).reader(replace(edits, choices=request.n * request.prompts))
     out: list[bytes] = []
     committed = False
     for place, part in enumerate(parts):
@@ -73,6 +71,12 @@ def read(request: InferenceRequest, *parts: bytes | Sequence[bytes], edits: Edit
             return Read(reader, b"".join(out), missing, committed)
     step = reader.end()
     return Read(reader, b"".join([*out, step.out]), step.failed, committed or step.committed)
+
+
+def translation_of(request: InferenceRequest) -> Translation:
+    found = called(request).translation
+    assert found is not None
+    return found
 
 
 def streamed(prompt: object = "Say hi", **fields: object) -> InferenceRequest:
@@ -200,9 +204,15 @@ class TestUsage:
         found = read(streamed(), says("a", usage=usage(10, 1)) + ends(usage=usage(10, 2)) + DONE, edits=edits).events
         assert [each["usage"]["completion_tokens"] for each in found] == [1, 2, 2]
 
-    def test_what_was_said_after_it_leaves_it_unknown(self) -> None:
+    def test_it_is_known_as_soon_as_it_was_stated(self) -> None:
+        for stream in (says("abcd") + ends(usage=usage()), says("abcd") + ends() + USAGE_CHUNK):
+            reader = translation_of(streamed()).reader(EDITS)
+            reader.feed(stream)
+            assert (reader.usage, reader.output_bytes) == (Usage(input=10, output=20), 0)
+
+    def test_what_was_said_after_it_is_told_too(self) -> None:
         found = read(streamed(), says("a", usage=usage(10, 1)) + says("bcd"))
-        assert (found.reader.usage, found.reader.output_bytes) == (None, 4)
+        assert (found.reader.usage, found.reader.output_bytes) == (Usage(input=10, output=1), 4)
 
 
 ONE = says("A") + ends() + chunk([], usage=usage(3, 4))
@@ -243,9 +253,7 @@ class TestParts:
         assert {each["service_tier"] for each in found.events} == {"default"}
 
     def test_what_is_committed_stays_so(self) -> None:
-        translation = called(streamed(["one", "two"])).translation
-        assert translation is not None
-        reader = translation.reader(EDITS)
+        reader = translation_of(streamed(["one", "two"])).reader(EDITS)
         assert reader.feed(ONE + DONE).committed
         assert reader.turn() is None
         assert reader.feed(role()).committed
@@ -273,6 +281,10 @@ class TestParts:
         assert (begun.reader.usage, begun.reader.output_bytes) == (Usage(input=3, output=4), 0)
         saying = read(request, ONE + DONE, says("four"))
         assert (saying.reader.usage, saying.reader.output_bytes) == (None, len("Afour"))
+        stated = read(request, ONE + DONE, says("four", usage=usage(5, 1)))
+        assert (stated.reader.usage, stated.reader.output_bytes) == (Usage(input=8, output=5), 0)
+        never = read(request, says("A") + ends() + DONE, TWO + DONE)
+        assert (never.reader.usage, never.reader.output_bytes) == (None, len("AB"))
 
     def test_strange_events_are_counted_over_all(self) -> None:
         found = read(streamed(["one", "two"]), event(b"?") + ONE + DONE, event(b"?") + event(b"?") + TWO + DONE)
@@ -326,7 +338,7 @@ def test_where_reads_are_cut_changes_nothing(
         assert (found.reader.usage, found.reader.output_bytes) == (whole.reader.usage, whole.reader.output_bytes)
     assert whole.done == (whole.failed is None)
     assert [place for place, _ in whole.finishes] == sorted({place for place, _ in whole.finishes}) or whole.failed is not None
-    assert whole.reader.usage is None or whole.reader.output_bytes == 0
+    assert whole.reader.usage is not None or whole.reader.output_bytes >= len("".join(whole.text.values())) * (not fields)
 
 
 @given(st.lists(words, min_size=1, max_size=5), words, st.booleans())
