@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gateway.faults import Failed, FieldError
 from gateway.policy.catalogue import Deployment
 from gateway.providers.chunks import output_bytes
-from gateway.providers.over_chat_answer import Bill, Plan, fingerprint, head
+from gateway.providers.over_chat_answer import Bill, Split, fingerprint, head
 from gateway.providers.over_chat_stream import OverChatStream
 from gateway.providers.over_chat_text import Asked, ChatChunk, Text, decode_chat
 from gateway.providers.protocol import Answer, Dialect, Edits
@@ -37,7 +37,7 @@ class OverChat:
         self._dialect = dialect
         echo, logprobs = bool(request.fields.get("echo")), "logprobs" in request.fields
         past_prompt = logprobs and deployment.provider.quirks.offset_past_prompt
-        self._plan = Plan(
+        self._split = Split(
             parts=tuple(
                 Asked(prompt=prompt, echo=echo, logprobs=logprobs, offset=len(decode_text(prompt)) if past_prompt else 0)
                 for prompt in prompts(request)
@@ -50,7 +50,7 @@ class OverChat:
     def requests(self) -> Iterator[InferenceRequest]:
         """Yield the request of each prompt; its changes turn the client's body into one of chat."""
         asked = {**self._request.changes, **NOT_IN_CHAT, **self._logprobs()}
-        for part in self._plan.parts:
+        for part in self._split.parts:
             yield replace(self._request, changes={**asked, "messages": self._messages(part.prompt)})
 
     def take(self, body: bytes, edits: Edits) -> Answer | Failed | None:
@@ -59,11 +59,11 @@ class OverChat:
         if isinstance(answer, Failed):
             return self.failed(answer)
         self._taken.append((answer, decode_chat(answer.body)))
-        return self._joined(edits) if len(self._taken) == len(self._plan.parts) else None
+        return self._joined(edits) if len(self._taken) == len(self._split.parts) else None
 
     def reader(self, edits: Edits) -> OverChatStream:
         """Return a fresh reader for the streams of all calls."""
-        return OverChatStream(edits, self._plan, self._dialect)
+        return OverChatStream(edits, self._split, self._dialect)
 
     def failed(self, failed: Failed) -> Failed:
         """Return a failure in the words of completions."""
@@ -91,16 +91,16 @@ class OverChat:
     def _joined(self, edits: Edits) -> Answer:
         choices: list[dict[str, object]] = []
         bill = Bill(edits)
-        for place, (part, (_, chat)) in enumerate(zip(self._plan.parts, self._taken, strict=True)):
+        for place, (part, (_, chat)) in enumerate(zip(self._split.parts, self._taken, strict=True)):
             bill.note(place, chat.usage)
             given = enumerate(chat.choices or ())
             indexed = [(place_given if each.index is None else each.index, each) for place_given, each in given]
             for index, choice in sorted(indexed, key=lambda pair: pair[0]):
-                choices.append(Text(part, place * self._plan.choices + index).whole(choice))
+                choices.append(Text(part, place * self._split.choices + index).whole(choice))
         first, chat = self._taken[0]
         echo, parts = edits.tariff.echo(first.tier), len(self._taken)
         usage, shown = bill.usage(parts), bill.shown(parts, echo)
-        members = {**head(edits, self._plan, chat, echo), "choices": choices}
+        members = {**head(edits, self._split, chat, echo), "choices": choices}
         produced = 0 if usage is not None else sum(output_bytes(each) for _, chat in self._taken for each in chat.choices or ())
         return Answer(
             body=encode(members if shown is None else {**members, "usage": shown}),

@@ -18,7 +18,7 @@ from gateway.wire.usage import Usage, read_usage
 encode = msgspec.json.Encoder().encode
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Split(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one request is split into: a part for each prompt, in their order, each with so many choices."""
 
     parts: tuple[Asked, ...]
@@ -34,7 +34,7 @@ def fingerprint(deployment: Deployment) -> str:
     return f"fp_{blake2b(known.encode(), digest_size=5).hexdigest()}"
 
 
-def head(edits: Edits, plan: Plan, first: ChatChunk, echo: Echo | None) -> dict[str, object]:
+def head(edits: Edits, split: Split, first: ChatChunk, echo: Echo | None) -> dict[str, object]:
     """Return the members that an answer and each chunk of one begin with, of the first that the provider said."""
     given = first.system_fingerprint
     common = common_edits(edits, echo)
@@ -42,7 +42,7 @@ def head(edits: Edits, plan: Plan, first: ChatChunk, echo: Echo | None) -> dict[
         "id": f"cmpl-{edits.id}",
         "object": "text_completion",
         "created": first.created if type(first.created) is int else 0,
-        "system_fingerprint": given if isinstance(given, str) and given else plan.fingerprint,
+        "system_fingerprint": given if isinstance(given, str) and given else split.fingerprint,
         **{name: msgspec.Raw(value) for name, value in common.items() if value is not None},
     }
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gateway.faults import Failed
 from gateway.policy.tiers import Echo
 from gateway.providers.chunks import output_bytes
-from gateway.providers.over_chat_answer import Bill, Plan, head, total
+from gateway.providers.over_chat_answer import Bill, Split, head, total
 from gateway.providers.over_chat_text import ChatChunk, Text, decode_chat
 from gateway.providers.protocol import Dialect, Edits, Step
 from gateway.wire.request import Endpoint
@@ -27,7 +27,7 @@ encode = msgspec.json.Encoder().encode
 class OverChatStream:
     """The reader of all parts (a `PartsReader`)."""
 
-    def __init__(self, edits: Edits, plan: Plan, dialect: Dialect) -> None:
+    def __init__(self, edits: Edits, split: Split, dialect: Dialect) -> None:
         self.usage: Usage | None = None
         self.tier: str | None = None
         self.finished = False
@@ -36,7 +36,7 @@ class OverChatStream:
         self.output_bytes = 0
         self.strange_events = 0
         self._edits = edits
-        self._plan = plan
+        self._split = split
         self._dialect = dialect
         self._place = 0
         self._bill = Bill(edits)
@@ -75,13 +75,13 @@ class OverChatStream:
 
     @property
     def _is_last(self) -> bool:
-        return self._place == len(self._plan.parts) - 1
+        return self._place == len(self._split.parts) - 1
 
     def _part_edits(self) -> Edits:
         """Return the edits of a part: its usage is always told, at the end or, of the last, where the client has it."""
         on_finish = self._edits.usage_on_finish and self._is_last
         return replace(
-            self._edits, endpoint=Endpoint.CHAT, choices=self._plan.choices, show_usage=not on_finish, usage_on_finish=on_finish
+            self._edits, endpoint=Endpoint.CHAT, choices=self._split.choices, show_usage=not on_finish, usage_on_finish=on_finish
         )
 
     def _step(self, step: Step) -> Step:
@@ -116,7 +116,7 @@ class OverChatStream:
     def _event(self, chunk: ChatChunk) -> Iterator[bytes]:
         if not self._head:
             self._echo = self._edits.tariff.echo(self.tier)
-            self._head = BEGIN + encode(head(self._edits, self._plan, chunk, self._echo))[:-1] + b',"choices":'
+            self._head = BEGIN + encode(head(self._edits, self._split, chunk, self._echo))[:-1] + b',"choices":'
         self._bill.note(self._place, chunk.usage)
         usage = None if chunk.usage is None else self._shown()
         found: list[dict[str, object]] = []
@@ -146,8 +146,8 @@ class OverChatStream:
         return self._bill.shown(self._place + 1, self._echo)
 
     def _text(self, index: int) -> Text:
-        place = self._place * self._plan.choices + index
+        place = self._place * self._split.choices + index
         found = self._texts.get(place)
         if found is None:
-            found = self._texts[place] = Text(self._plan.parts[self._place], place)
+            found = self._texts[place] = Text(self._split.parts[self._place], place)
         return found
