@@ -21,7 +21,7 @@ from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
 from gateway.policy.trace import reason_of
-from gateway.providers.protocol import Edits
+from gateway.providers.protocol import edits_for
 from gateway.upstream.attempt import Committed, Dispatch, Flowing
 from gateway.waiting import Waiting
 from gateway.watch import Cut
@@ -267,20 +267,9 @@ class Walk:
         record = job.reservation.record
         adjusted = adjust(job.request, target.model, record.org or "", is_bounded=candidate.row.spends_budget)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
-        tariff = candidate.way.tariff
-        edits = Edits(
-            endpoint=job.request.endpoint,
-            model=candidate.shown,
-            tier=target.tier,
-            id=record.request_id,
-            show_usage=bool(job.request.include_usage),
-            tariff=tariff,
-            upstream_model=target.deployment.upstream_model,
-            choices=job.request.n * job.request.prompts,
-            running_usage=job.request.wants_running_usage,
-            usage_on_finish=job.request.contract.usage_on_finish and not job.request.include_usage,
-        )
-        job.reservation.begin(tariff, candidate.row.estimate.input, asked(job.request, record.org or "", target.model.name))
+        edits = edits_for(job.request, candidate, record.request_id)
+        teaches = asked(job.request, record.org or "", target.model.name)
+        job.reservation.begin(edits.tariff, candidate.row.estimate.input, teaches)
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from gateway.policy.catalogue import Catalogue, Deployment, Fallback, Key, Model, Provider, Secret, Tier, TierTerms
+from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Provider, Secret, Tier, TierTerms
+from gateway.policy.fallback import Fallback
 from gateway.wire.members import split
 from gateway.wire.request import Endpoint, InferenceRequest
 

@@ -14,6 +14,7 @@ from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limi
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
+from gateway.policy.fallback import Fallback
 from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
@@ -38,7 +39,7 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
             tier: catalogue.TierTerms(price=float(terms.price), headroom=terms.headroom, queue_s=terms.queue_s)
             for tier, terms in priced.items()
         },
-        fallback=catalogue.Fallback(
+        fallback=Fallback(
             on=frozenset(config.fallback.on),
             max_models=config.fallback.max_models,
             max_attempts=config.fallback.max_attempts,
@@ -75,6 +76,7 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
             fail_fast=quirks.fail_fast,
             stream_options=quirks.stream_options,
             max_tokens_field=quirks.max_tokens_field,
+            embeddings_base64=quirks.embeddings_base64,
             offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",

@@ -33,12 +33,12 @@ def adjust(request: InferenceRequest, model: Model, org: str, *, is_bounded: boo
     """Return the request as `model` takes it, for a caller of this org.
 
     One that `is_bounded` leaves with `max_tokens`, whether or not the client set any: what it may cost was counted by them. So
-    does one whose contract says how long an answer without a bound may be.
+    does one whose contract says how long an answer without a bound may be. What generates nothing has no bound to be given.
     """
     fields, can, most_tokens = request.fields, model.capabilities, model.max_output_tokens
     max_tokens = request.max_tokens
     usual = request.contract.absent_max_tokens
-    if max_tokens is None and (is_bounded or usual is not None):
+    if max_tokens is None and request.endpoint.generates and (is_bounded or usual is not None):
         bound = min(longest_output_tokens(request, model), usual or MOST_OUTPUT_TOKENS)
         adjusted = adjust(replace(request, max_tokens=bound), model, org)
         return replace(adjusted, lowered=(f"max_tokens={bound}", *adjusted.lowered))

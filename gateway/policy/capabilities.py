@@ -45,6 +45,8 @@ def check_model(model: Model, request: InferenceRequest) -> None:
 
     Raises `UnsupportedParameter`, `InvalidValue` and `ContextLengthExceeded`.
     """
+    if model.capabilities.endpoints is not None and request.endpoint not in model.capabilities.endpoints:
+        raise UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")
     if model.max_n is not None and request.n > model.max_n:
         raise InvalidValue(f"The model '{model.name}' allows n up to {model.max_n}", param="n")
     most_tokens = model.max_output_tokens
@@ -79,7 +81,7 @@ def check_key_bounds(key: Key, request: InferenceRequest) -> None:
     """Refuse a request that asks for more at once than its key may. Raises `InvalidValue` and `Unprocessable`."""
     if key.max_n is not None and request.n > key.max_n:
         raise InvalidValue(f"This key allows n up to {key.max_n}", param="n")
-    if request.prompts > key.max_prompts:
+    if request.endpoint.generates and request.prompts > key.max_prompts:
         raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))
 
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.policy.fallback import Fallback
 from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
@@ -108,6 +109,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens_field: str | None = None
     """The name this provider wants for the output bound; None sends the name that the client wrote."""
     offset_past_prompt: bool = True
+    embeddings_base64: bool = False
+    """It knows `encoding_format`, and may be asked for vectors as base64; others are not sent the field."""
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,8 +152,12 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model can do; a request that needs more is refused or sent to another deployment."""
+    """What a model can do; a request that needs more is refused or sent to another deployment.
 
+    `endpoints` are those at which clients may ask for it, None all that its providers serve.
+    """
+
+    endpoints: tuple[Endpoint, ...] | None = None
     tools: bool = True
     vision: bool = True
     logprobs: bool = True
@@ -252,18 +259,6 @@ class TierTerms(msgspec.Struct, frozen=True, kw_only=True):
     price: float = 1.0
     headroom: float = 1.0
     queue_s: float = 0.0
-
-
-class Fallback(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ends of one model's providers lead to the next model, and how far the walk goes.
-
-    `retry_budget` is the share of a model's requests that may repeat work after a send; 1 is no bound.
-    """
-
-    on: frozenset[str] = frozenset({"capacity", "unavailable"})
-    max_models: int = 4
-    max_attempts: int = 6
-    retry_budget: float = 0.1
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ def estimate(
     longest = min(model.max_output_tokens or LONGEST_HOLD_TOKENS, LONGEST_HOLD_TOKENS)
     if request.max_tokens is not None:
         longest = min(request.max_tokens, longest)
-    choices = request.n * request.prompts
+    choices = _choices(request)
     output = longest * choices
     if request.max_tokens is None and smallest_bucket_tokens is not None:
         # The share is the whole request's, however many choices it asks for: nine of them would never fit the bucket.
@@ -60,8 +60,13 @@ def longest_output_tokens(request: InferenceRequest, model: Model) -> int:
 
 def most_nano_usd(request: InferenceRequest, model: Model, tariff: Tariff) -> int:
     """Return the most that a request costs whose answer is bound like that; only its prompt is an estimate."""
-    output = longest_output_tokens(request, model) * request.n * request.prompts
+    output = longest_output_tokens(request, model) * _choices(request)
     return tariff.most_nano_usd(request.prompt_tokens, output)
+
+
+def _choices(request: InferenceRequest) -> int:
+    """Return how many times there may be an output, which vectors have none of."""
+    return request.n * request.prompts if request.endpoint.generates else 0
 
 
 def smallest_bucket_tokens(charges: tuple[Charge, ...]) -> int | None:

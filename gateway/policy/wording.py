@@ -140,6 +140,8 @@ def hold(request: InferenceRequest, model: Model, row: Row) -> Hold:
 
 
 def _output(request: InferenceRequest, model: Model, row: Row) -> tuple[str, str]:
+    if not request.endpoint.generates:
+        return "none", f"none, {request.endpoint} generate nothing"
     bucket, held = smallest_bucket_tokens(row.charges), row.estimate.output
     if bucket is not None and held < estimate(request, model, None).output:
         if held == FEWEST_TOKENS:

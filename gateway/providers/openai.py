@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.providers import embeddings
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_of
@@ -26,7 +27,11 @@ from gateway.wire.usage import read_usage
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
-PATHS: Mapping[Endpoint, str] = {Endpoint.CHAT: "/chat/completions", Endpoint.COMPLETIONS: "/completions"}
+PATHS: Mapping[Endpoint, str] = {
+    Endpoint.CHAT: "/chat/completions",
+    Endpoint.COMPLETIONS: "/completions",
+    Endpoint.EMBEDDINGS: "/embeddings",
+}
 """Below the provider's base URL."""
 
 OBEYED = frozenset({"models", "fail_fast", "service_tier", "stream_options"})
@@ -79,13 +84,10 @@ class OpenAI:
                     dropped.append(name)
         edited |= request.changes
         edited["model"] = encode(deployment.upstream_model)
-        if request.stream:
-            edited["stream_options"] = self._stream_options(request)
-        if tier in provider.tiers:
-            edited["service_tier"] = encode(provider.tiers[tier])
-        if provider.quirks.fail_fast and (request.fail_fast or not last):
-            edited["fail_fast"] = b"true"
-        edited |= self._bound(request)
+        if request.endpoint.generates:
+            edited |= self._terms(request, tier, last=last)
+        elif not provider.quirks.embeddings_base64 and "encoding_format" in raws:
+            edited["encoding_format"] = None
         return Call(
             path=PATHS[request.endpoint],
             headers=self._stream_headers if request.stream else self._headers,
@@ -95,6 +97,8 @@ class OpenAI:
 
     def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
         """Read a complete 2xx body."""
+        if edits.endpoint is Endpoint.EMBEDDINGS:
+            return embeddings.answer(body, edits) or failure_of(body, hidden=(edits.upstream_model, *self._account))
         try:
             members, found = split(body), decode_chunk(body)
             if found.is_error or not found.choices:
@@ -123,6 +127,18 @@ class OpenAI:
     def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
         """Name what a status other than 2xx means."""
         return failure(status, headers, body, hidden=(upstream_model, *self._account))
+
+    def _terms(self, request: InferenceRequest, tier: Tier, *, last: bool) -> dict[str, bytes | None]:
+        """Return what the gateway asks for in words of its own. Where nothing is generated providers refuse most of them."""
+        provider = self._provider
+        edited: dict[str, bytes | None] = {}
+        if request.stream:
+            edited["stream_options"] = self._stream_options(request)
+        if tier in provider.tiers:
+            edited["service_tier"] = encode(provider.tiers[tier])
+        if provider.quirks.fail_fast and (request.fail_fast or not last):
+            edited["fail_fast"] = b"true"
+        return edited | self._bound(request)
 
     def _is_withheld(self, name: str, endpoint: Endpoint) -> bool:
         provider = self._provider

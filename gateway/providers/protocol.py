@@ -12,6 +12,7 @@ import msgspec
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Tier
 from gateway.policy.pricing import Tariff
+from gateway.policy.routing import Candidate
 from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
 
@@ -33,11 +34,30 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     upstream_model: str = ""
     """The provider's name for the model, which never shows in what a client is told."""
     choices: int = 1
-    """How many choices were asked for, n times the prompts: a stream is whole when that many have finished."""
+    """How many were asked for, n times the prompts: a stream is whole when so many have finished, or with so many vectors."""
     running_usage: bool = False
     """Usage stays on every chunk that has it; without, it is told once, at the end."""
     usage_on_finish: bool = False
     """A stream's usage is told on the chunk that ends it, which waits for it."""
+    base64: bool = False
+    """Vectors go out as base64, else as lists of numbers."""
+
+
+def edits_for(request: InferenceRequest, candidate: Candidate, request_id: str) -> Edits:
+    """Return what is changed in the answer of this candidate's."""
+    return Edits(
+        endpoint=request.endpoint,
+        model=candidate.shown,
+        tier=candidate.target.tier,
+        id=request_id,
+        show_usage=bool(request.include_usage),
+        tariff=candidate.way.tariff,
+        upstream_model=candidate.target.deployment.upstream_model,
+        choices=request.n * request.prompts,
+        running_usage=request.wants_running_usage,
+        usage_on_finish=request.contract.usage_on_finish and not request.include_usage,
+        base64=request.fields.get("encoding_format") == "base64",
+    )
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True, gc=False):

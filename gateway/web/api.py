@@ -19,7 +19,7 @@ from gateway.web.openapi import document
 from gateway.wire.contracts import Contract
 from gateway.wire.request import Endpoint
 
-PATHS = {"/chat/completions": Endpoint.CHAT, "/completions": Endpoint.COMPLETIONS}
+PATHS = {"/chat/completions": Endpoint.CHAT, "/completions": Endpoint.COMPLETIONS, "/embeddings": Endpoint.EMBEDDINGS}
 """Below a prefix."""
 
 

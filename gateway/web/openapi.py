@@ -25,10 +25,12 @@ REFERENCE = "#/components/schemas/{name}"
 REQUESTS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "CreateChatCompletionRequest",
     Endpoint.COMPLETIONS: "CreateCompletionRequest",
+    Endpoint.EMBEDDINGS: "CreateEmbeddingRequest",
 }
 ANSWERS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "CreateChatCompletionResponse",
     Endpoint.COMPLETIONS: "CreateCompletionResponse",
+    Endpoint.EMBEDDINGS: "CreateEmbeddingResponse",
 }
 EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
     Endpoint.CHAT: {
@@ -38,12 +40,14 @@ EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
         "max_tokens": 20,
     },
     Endpoint.COMPLETIONS: {"model": "llama-3.1-8b", "prompt": "Say hi", "service_tier": "default", "max_tokens": 20},
+    Endpoint.EMBEDDINGS: {"model": "bge-m3", "input": ["Say hi", "Say bye"], "encoding_format": "float"},
 }
 
 CHOICE: Mapping[Endpoint, Schema] = {
     Endpoint.CHAT: {"message": {"type": "object"}},
     Endpoint.COMPLETIONS: {"text": {"type": "string"}},
 }
+VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, {"type": "array", "items": {"type": "number"}}]}
 
 TOP_LOGPROBS: Schema = {
     "if": {"properties": {"top_logprobs": {"type": "integer"}}, "required": ["top_logprobs"]},
@@ -81,7 +85,9 @@ def document(release: str, routes: Sequence[Route], prefixes: Mapping[str, Contr
 
 def _inference(route: Route) -> dict[str, object]:
     endpoint, contract = route.endpoint, route.contract
-    content = {"application/json": {"schema": _reference(ANSWERS[endpoint])}, "text/event-stream": {}}
+    content: dict[str, object] = {"application/json": {"schema": _reference(ANSWERS[endpoint])}}
+    if "stream" in TABLES[endpoint].fields:
+        content["text/event-stream"] = {}
     return {
         "operationId": route.path.strip("/").replace("/", "_"),
         "summary": f"{endpoint.capitalize()}, as {contract.name} has it",
@@ -188,17 +194,27 @@ def _request(endpoint: Endpoint) -> Schema:
 
 def _answer(endpoint: Endpoint) -> Schema:
     count = {"type": "integer", "minimum": 0}
+    content = _choices(endpoint) if endpoint.generates else _vectors()
     return {
         "type": "object",
         "properties": {
-            "id": {"type": "string"},
+            **content,
             "model": {"type": "string"},
             "service_tier": {"type": "string"},
-            "choices": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": CHOICE[endpoint]}},
             "usage": {"type": ["object", "null"], "properties": {"prompt_tokens": count, "completion_tokens": count}},
         },
-        "required": ["id", "model", "choices"],
+        "required": [*content, "model"],
     }
+
+
+def _choices(endpoint: Endpoint) -> Schema:
+    choice = {"type": "object", "properties": CHOICE[endpoint]}
+    return {"id": {"type": "string"}, "choices": {"type": "array", "minItems": 1, "items": choice}}
+
+
+def _vectors() -> Schema:
+    item = {"type": "object", "properties": {"embedding": VECTOR}, "required": ["embedding"]}
+    return {"data": {"type": "array", "minItems": 1, "items": item}}
 
 
 def _json(description: str, schema: Schema) -> dict[str, object]:

@@ -6,7 +6,7 @@ to get none of those. What the key or the model allows beyond this is decided el
 
 from collections.abc import Mapping
 
-from gateway.wire.prompts import conversation, prompt
+from gateway.wire.prompts import conversation, inputs, prompt
 from gateway.wire.readers import (
     Reader,
     anything,
@@ -23,6 +23,7 @@ from gateway.wire.readers import (
 from gateway.wire.shapes import logit_bias, model_list, response_format, stops
 
 MOST_OUTPUT_TOKENS = 10_000_000
+MOST_DIMENSIONS = 1_000_000
 
 SHARED: Mapping[str, Reader[object]] = {
     "model": text,
@@ -85,12 +86,20 @@ COMPLETIONS: Mapping[str, Reader[object]] = {
     "data": object_of(image=list_of(filled_text), video=list_of(filled_text)),
 }
 
+EMBEDDINGS: Mapping[str, Reader[object]] = {
+    **{name: SHARED[name] for name in ("model", "models", "fail_fast", "service_tier", "user")},
+    "input": inputs,
+    "encoding_format": one_of("float", "base64"),
+    "dimensions": integer(1, MOST_DIMENSIONS),
+}
+
 REFUSED_IN_EXTRA_BODY = frozenset(
     {
         "model",
         "models",
         "messages",
         "prompt",
+        "input",
         "stream",
         "stream_options",
         "service_tier",

@@ -20,6 +20,10 @@ TOKENS_PER_MESSAGE = 4
 TOKENS_PER_FILE = 1_000
 """What an image or a sound inside a message is taken for: its base64 text says nothing about its tokens."""
 
+MOST_INPUTS = 2_048
+"""How many texts one request may have embedded, as OpenAI documents it for `input`: clients cut their batches by that."""
+
+EMPTY_LIST = re.compile(rb"\[[ \t\n\r]*\]")
 INLINE_FILE = re.compile(rb'"data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*"')
 
 
@@ -73,6 +77,15 @@ def _read_prompt(raw: bytes) -> Prompt:
         with suppress(msgspec.ValidationError):
             return read(raw)
     raise wrong("Input should be a string, a list of strings, a list of token ids or a list of such lists", "string_type")
+
+
+def _read_inputs(raw: bytes) -> Prompt:
+    if EMPTY_LIST.fullmatch(raw):
+        raise wrong("List should have at least 1 item", "too_short")
+    found = _read_prompt(raw)
+    if found.prompts > MOST_INPUTS:
+        raise wrong(f"List should have at most {MOST_INPUTS} items, not {found.prompts}", "too_long")
+    return found
 
 
 def _texts(raw: bytes) -> Prompt:
@@ -131,3 +144,17 @@ prompt = Reader(
     {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, TOKENS, {"type": "array", "items": TOKENS}]},
 )
 """A legacy prompt: text, texts, token ids, or lists of token ids."""
+
+SEVERAL = {"type": "array", "minItems": 1, "maxItems": MOST_INPUTS}
+inputs = Reader(
+    _read_inputs,
+    {
+        "anyOf": [
+            {"type": "string"},
+            {**SEVERAL, "items": {"type": "string"}},
+            {**TOKENS, "minItems": 1},
+            {**SEVERAL, "items": TOKENS},
+        ]
+    },
+)
+"""What is to be embedded, in the forms of a legacy prompt: one input at least, and no more than OpenAI takes."""

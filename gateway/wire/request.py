@@ -13,7 +13,7 @@ import msgspec
 from gateway.errors import InvalidJson, InvalidValue, Unprocessable
 from gateway.faults import FieldError
 from gateway.wire.contracts import OPENAI, Contract
-from gateway.wire.fields import CHAT, COMPLETIONS, REFUSED_IN_EXTRA_BODY
+from gateway.wire.fields import CHAT, COMPLETIONS, EMBEDDINGS, REFUSED_IN_EXTRA_BODY
 from gateway.wire.members import Members, splice, split
 from gateway.wire.prompts import Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
@@ -25,6 +25,11 @@ class Endpoint(StrEnum):
     CHAT = "chat"
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
+
+    @property
+    def generates(self) -> bool:
+        """Return whether answers are text of the model's own: a vector has no output tokens, and no bound of them."""
+        return self is not Endpoint.EMBEDDINGS
 
 
 class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -80,7 +85,11 @@ class Table(msgspec.Struct, frozen=True):
 OFFERED = ("tools", "functions")
 """What the model may call: providers put it in front of the prompt, and count it."""
 
-TABLES: Mapping[Endpoint, Table] = {Endpoint.CHAT: Table(CHAT, "messages"), Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt")}
+TABLES: Mapping[Endpoint, Table] = {
+    Endpoint.CHAT: Table(CHAT, "messages"),
+    Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt"),
+    Endpoint.EMBEDDINGS: Table(EMBEDDINGS, "input"),
+}
 
 
 def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI) -> InferenceRequest:
@@ -166,7 +175,7 @@ def _merge_extra_body(members: Members) -> Members:
 
 def _request(endpoint: Endpoint, contract: Contract, members: Members, found: dict[str, object]) -> InferenceRequest:
     values = msgspec.convert(found, Obeyed)
-    asked = values.messages or values.prompt
+    asked = values.messages or values.input or values.prompt
     text_bytes = asked.text_bytes + sum(len(members.value(name) or b"") for name in OFFERED if name in found)
     bounds = [bound for bound in (values.max_tokens, values.max_completion_tokens) if bound is not None]
     options = values.stream_options
@@ -192,11 +201,12 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
 
 
 class Obeyed(msgspec.Struct, gc=False):
-    """The fields that steer the gateway, with their defaults. One of `messages` and `prompt` is there."""
+    """The fields that steer the gateway, with their defaults. One of `messages`, `prompt` and `input` is there."""
 
     model: str | None = None
     models: tuple[str, ...] | None = None
     messages: Prompt | None = None
+    input: Prompt | None = None
     prompt: Prompt = Prompt(0, 0)
     stream: bool = False
     service_tier: str | None = None

@@ -19,14 +19,15 @@ class Quirks(Section, frozen=True, kw_only=True):
     """How a provider differs from the dialect that it speaks.
 
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
-    `max_tokens_field` is its name for the output bound; `text_offset` is whose way of counting completions follow that it
-    serves through chat.
+    `max_tokens_field` is its name for the output bound; `embeddings_base64`: it knows `encoding_format`, and may be
+    asked for vectors as base64; `text_offset` is whose way of counting completions follow that it serves through chat.
     """
 
     fail_fast: bool = False
     stream_options: bool = True
     continuous_usage: bool = False
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
+    embeddings_base64: bool = False
     reasoning_outside: bool = False
     finish_chunk_usage: bool = False
     text_offset: Literal["openai", "vllm"] = "openai"
@@ -66,8 +67,12 @@ class CapacityLimits(Section, frozen=True, kw_only=True):
 
 
 class Capabilities(Section, frozen=True, kw_only=True):
-    """What a model can do. A request that needs more goes to another deployment, or is refused."""
+    """What a model can do. A request that needs more goes to another deployment, or is refused.
 
+    `endpoints` are those at which clients may ask for it; absent, all that its providers serve.
+    """
+
+    endpoints: Annotated[tuple[Endpoint, ...], msgspec.Meta(min_length=1)] | None = None
     tools: bool = True
     vision: bool = True
     logprobs: bool = True

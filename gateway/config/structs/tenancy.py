@@ -81,7 +81,7 @@ class Plan(Section, frozen=True, kw_only=True):
     """The rights and limits of every key that has this plan.
 
     `tiers` may be asked for by name; `auto` always may. `default_tier` is an absent `service_tier`'s meaning; unset, it is
-    auto on chat and default on completions. `auto` unset is overflow, unless a route prefix says priority. `over_limit`
+    auto on chat and default elsewhere. `auto` unset is overflow, unless a route prefix says priority. `over_limit`
     false: `auto` never serves over the limit. `models` and `providers` are glob patterns. `max_prompts` bounds a
     completion's list of prompts. `explain` lets clients ask what became of a request.
     """

@@ -5,7 +5,6 @@ from gateway.policy.catalogue import (
     Capabilities,
     Catalogue,
     Dynamic,
-    Fallback,
     Guards,
     Key,
     Limits,
@@ -15,6 +14,7 @@ from gateway.policy.catalogue import (
     Timeouts,
 )
 from gateway.policy.credentials import digest, format_digest
+from gateway.policy.fallback import Fallback
 from gateway.wire.request import Endpoint
 from tests.unit.config.reading import config, read
 

@@ -2,6 +2,7 @@ import pytest
 
 from gateway.policy.adjustments import adjust, scoped
 from gateway.policy.catalogue import Capabilities
+from gateway.wire.contracts import NEBIUS, OPENAI, Contract
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import model
 
@@ -80,3 +81,10 @@ def test_what_is_bounded_always_has_a_bound(fields: bytes, max_tokens: int, lowe
     found = adjust(chat(fields), SMALL, "acme", is_bounded=True)
     assert (found.request.max_tokens, found.lowered) == (max_tokens, lowered)
     assert ("prompt_cache_key" in found.request.changes) == (b"prompt_cache_key" in fields)
+
+
+@pytest.mark.parametrize("contract", [OPENAI, NEBIUS])
+@pytest.mark.parametrize("is_bounded", [True, False])
+def test_what_generates_nothing_gets_no_output_bound(contract: Contract, is_bounded: bool) -> None:
+    asked = parse(Endpoint.EMBEDDINGS, b'{"model":"m","input":"x"}', contract)
+    assert adjust(asked, SMALL, "acme", is_bounded=is_bounded).request is asked

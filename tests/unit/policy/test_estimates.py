@@ -7,6 +7,7 @@ from gateway.policy.catalogue import Price
 from gateway.policy.charges import Estimate
 from gateway.policy.estimates import FEWEST_SAMPLES, FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_nano_usd
 from gateway.policy.pricing import Tariff
+from gateway.wire.request import Endpoint
 from tests.catalogues import model, request
 
 
@@ -90,3 +91,11 @@ def test_a_prompts_text_is_estimated_by_its_models_ratio_alone() -> None:
     assert [estimate(asked, model("m"), None, Learned(ppm)).input for ppm in (150_000, 333_333, 1_000_000)] == [53, 108, 308]
     tokens = request("m", prompt_tokens=108)
     assert estimate(tokens, model("m"), None, Learned(1_000_000)).input == 108
+
+
+@pytest.mark.parametrize("fields", [{}, {"prompts": 40}, {"n": 1}])
+def test_what_generates_nothing_costs_its_input_alone(fields: dict[str, int]) -> None:
+    asked = request("m", endpoint=Endpoint.EMBEDDINGS, prompt_tokens=7, **fields)
+    known = Learned(p95_tokens=900, samples=FEWEST_SAMPLES)
+    assert estimate(asked, model("m", max_output_tokens=100), 800, known) == Estimate(1, 7, 0, 7)
+    assert most_nano_usd(asked, model("m"), Tariff(Price(input=10, output=1_000))) == 70

@@ -9,7 +9,6 @@ from gateway.policy.catalogue import (
     Capabilities,
     Catalogue,
     Dynamic,
-    Fallback,
     Guards,
     Key,
     Limits,
@@ -21,6 +20,7 @@ from gateway.policy.catalogue import (
 )
 from gateway.policy.explain import Asked, endpoint_of, explain
 from gateway.policy.explanation import Explanation
+from gateway.policy.fallback import Fallback
 from gateway.wire.request import Endpoint
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
 
