@@ -130,12 +130,12 @@ class Gateway:
             (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
         )
         self._sweep = Sweep(time.monotonic)
-        experience = Experience()
+        experience, budgeted = Experience(), Budgeted(failover, admission, Spending(self._reader))
         self._corridor = Corridor(
             snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
             self._authenticate,
             Store(
-                Budgeted(failover, admission, Spending(self._reader)),
+                budgeted,
                 self._leases,
                 self._turns,
                 Reports(failover, self._tasks),
@@ -145,7 +145,9 @@ class Gateway:
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = self._reached_store = False
-        self.api = build_api(self._floor, Catalogues(self._current, self._authenticate), self._fault, release=RELEASE)
+        self.api = build_api(
+            self._floor, Catalogues(self._current, self._authenticate), budgeted.levels, self._fault, release=RELEASE
+        )
         self.control = build_control(self.status, self._exposition.render)
 
     async def start(self) -> None:

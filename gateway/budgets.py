@@ -4,8 +4,9 @@ So a store that was emptied, or a budget that is new, gives nobody a second budg
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 import structlog
 
@@ -13,13 +14,16 @@ from gateway.admission.client import Admission
 from gateway.admission.failover import Failover
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Acquire, Adopt, Seed, Switch
-from gateway.policy.answers import Answer, Unseeded, Verdict
+from gateway.policy.answers import Answer, Levels, Unseeded
+from gateway.policy.charges import Charge
 from gateway.policy.limits import payer_of
 from gateway.policy.periods import bounds_ms
 from gateway.stores.spending import LedgerUnavailableError, Spending
 
 RETRY_AFTER_MS = 1_000
 """When to come back to a budget that nobody can tell the state of."""
+
+Known = TypeVar("Known")
 
 log = structlog.get_logger(__name__)
 
@@ -48,7 +52,11 @@ class Budgeted:
         """Take the turn that has come of what was asked for. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
         return await self._answered(partial(self._admission.confirm, request))
 
-    async def _answered(self, ask: Callable[[], Awaitable[Verdict]]) -> Answer:
+    async def levels(self, charges: Sequence[Charge]) -> Levels:
+        """Look at buckets, budgets first among them. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
+        return await self._answered(partial(self._admission.levels, charges))
+
+    async def _answered(self, ask: Callable[[], Awaitable[Known | Unseeded]]) -> Known:
         verdict = await ask()
         if not isinstance(verdict, Unseeded):
             return verdict
@@ -74,7 +82,7 @@ class Budgeted:
         await self._store.seed(seeds)
 
 
-def known(verdict: Verdict) -> Answer:
+def known(verdict: Known | Unseeded) -> Known:
     """Return a verdict that needs nothing more to be told. Raises `LimiterUnavailable`."""
     if isinstance(verdict, Unseeded):
         raise LimiterUnavailable("The gateway cannot tell what is left of a budget", retry_after_ms=RETRY_AFTER_MS)

@@ -10,12 +10,21 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from gateway.admission import codec
-from gateway.admission.codec import EndingEncoder, RowEncoder, encode_estimate, encode_lesson, encode_seed, encode_wait
+from gateway.admission.codec import (
+    EndingEncoder,
+    RowEncoder,
+    encode_estimate,
+    encode_groups,
+    encode_lesson,
+    encode_seed,
+    encode_wait,
+)
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.admission.scripts import Script
 from gateway.policy.admission import Acquire, Adopt, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
-from gateway.policy.answers import Posted, Turn, Verdict
+from gateway.policy.answers import Levels, Posted, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.charges import Charge
 from gateway.policy.standing import Standing, standing
 
 __all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "traces_key", "turn_channel"]
@@ -84,7 +93,7 @@ class Admission:
         self._acquire, self._switch, self._confirm = map(Script, ("acquire", "switch", "confirm"))
         self._order, self._seed = map(Script, ("order", "seed"))
         self._settle, self._tick, self._report = map(Script, ("settle", "tick", "report"))
-        self._progress, self._adopt = map(Script, ("progress", "adopt"))
+        self._progress, self._adopt, self._levels = map(Script, ("progress", "adopt", "levels"))
 
     @property
     def refusing(self) -> bool:
@@ -170,6 +179,12 @@ class Admission:
         return tuple(
             standing(upstream, codec.condition(text), int(cooled or 0), 1000 * int(seconds)) for upstream, text, cooled in places
         )
+
+    async def levels(self, charges: Sequence[Charge]) -> Levels | Unseeded:
+        """Look at buckets, budgets first among them, and leave all as it is."""
+        groups = encode_groups(charges)
+        keys = (*self._always, *(f"{self._prefix}{scope}" for scope in groups))
+        return codec.levels(await self._run(self._levels, keys, (*groups.values(),)), charges)
 
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
         return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")

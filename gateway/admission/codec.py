@@ -13,6 +13,7 @@ from gateway.policy.answers import (
     Growth,
     Learned,
     Level,
+    Levels,
     Posted,
     Queued,
     Refusal,
@@ -103,18 +104,24 @@ class RowEncoder:
         return known
 
     def _encode(self, row: Row) -> Encoded:
-        groups: dict[str, list[int]] = {}
-        for charge in row.charges:
-            if charge.scope in groups and charge.scope != next(reversed(groups)):
-                raise ValueError(f"the charges of {charge.scope} do not stand together")
-            groups.setdefault(charge.scope, [charge.reach.value, int(charge.tenant)]).extend(_figures(charge))
-        for scope, dynamic in {charge.scope: charge.dynamic for charge in row.charges if charge.dynamic is not None}.items():
-            groups[scope] += (dynamic.window_ms, dynamic.ceiling_milli)
+        groups = encode_groups(row.charges)
         keys = tuple(f"{self._prefix}{scope}" for scope in groups)
         upstream = row.upstream
         whom = (upstream.deployment, upstream.credential, upstream.slots, upstream.share_ppm)
         seat = b"%d" % len(groups) + encode((row.precedence.value, row.pool, *whom))
-        return Encoded(row, keys, tuple(map(doubles, groups.values())), (b"0" + seat, b"1" + seat))
+        return Encoded(row, keys, tuple(groups.values()), (b"0" + seat, b"1" + seat))
+
+
+def encode_groups(charges: Sequence[Charge]) -> dict[str, bytes]:
+    """Return charges as arguments, by their scopes. Raises ValueError where those of one scope do not stand together."""
+    groups: dict[str, list[int]] = {}
+    for charge in charges:
+        if charge.scope in groups and charge.scope != next(reversed(groups)):
+            raise ValueError(f"the charges of {charge.scope} do not stand together")
+        groups.setdefault(charge.scope, [charge.reach.value, int(charge.tenant)]).extend(_figures(charge))
+    for scope, dynamic in {charge.scope: charge.dynamic for charge in charges if charge.dynamic is not None}.items():
+        groups[scope] += (dynamic.window_ms, dynamic.ceiling_milli)
+    return {scope: doubles(figures) for scope, figures in groups.items()}
 
 
 def _figures(charge: Charge) -> tuple[int, ...]:
@@ -212,6 +219,14 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     if reply.verdict == UNSEEDED:
         return Unseeded(reply.now_ms, tuple(rows[0].charges[at] for at in reply.levels))
     return Spent(reply.now_ms)
+
+
+def levels(packed: bytes, charges: Sequence[Charge]) -> Levels | Unseeded:
+    """Return what levels.lua says of the buckets of these charges."""
+    reply = decode_reply(packed)
+    if reply.verdict == UNSEEDED:
+        return Unseeded(reply.now_ms, tuple(charges[at] for at in reply.levels))
+    return Levels(reply.now_ms, _levels(reply.levels, tuple(charges)))
 
 
 def _levels(figures: tuple[int, ...], charges: tuple[Charge, ...]) -> tuple[Level, ...]:

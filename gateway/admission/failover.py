@@ -17,7 +17,8 @@ from gateway.admission.connection import AdmissionUnavailable, StoreError
 from gateway.admission.local import Local
 from gateway.admission.spool import Entry, Spool
 from gateway.policy.admission import Acquire, Adopt, Progress, Report, Row, Settle, Switch
-from gateway.policy.answers import Granted, Posted, Spent, Turn, Verdict
+from gateway.policy.answers import Granted, Levels, Posted, Spent, Turn, Unseeded, Verdict
+from gateway.policy.charges import Charge
 
 Asked = ParamSpec("Asked")
 Heard = TypeVar("Heard")
@@ -114,6 +115,10 @@ class Failover:
         if self._local is not None:
             self._local.report(reports)
         await self._ask(self._store.report, reports)
+
+    async def levels(self, charges: Sequence[Charge]) -> Levels | Unseeded:
+        """Look at buckets in the store: those of one worker alone say little. Raises `AdmissionUnavailable`."""
+        return await self._ask(self._store.levels, charges)
 
     async def settle(self, request: Settle) -> Posted:
         """End a lease, here and in the store. Raises `AdmissionUnavailable` until the store has taken note."""

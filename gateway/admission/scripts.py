@@ -28,6 +28,7 @@ PARTS: Mapping[str, tuple[str, str, str]] = {
     "order": ("core rows upstreams", "", ""),
     "tick": ("core", "ends rows claims upstreams queue", ""),
     "seed": ("core", "", ""),
+    "levels": ("core rows", "", ""),
 }
 """By script: the parts that it always needs, those that it needs seldom, and those that may ask for both."""
 

@@ -33,6 +33,13 @@ class Level(msgspec.Struct, frozen=True, gc=False):
     growth: Growth | None = None
 
 
+class Levels(msgspec.Struct, frozen=True, gc=False):
+    """Buckets as they were at `now_ms`, for who only looks."""
+
+    now_ms: int
+    levels: tuple[Level, ...]
+
+
 class Cause(IntEnum):
     """What a row was refused for."""
 

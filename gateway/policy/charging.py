@@ -5,6 +5,7 @@ Limits of key and org are the caller's own; those of model and deployment are ca
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import chain
 from math import floor
 
 import msgspec
@@ -19,6 +20,10 @@ MOST_SLOTS = 2**31 - 1
 """The ceiling of a deployment without one: its requests are counted all the same, so that congestion can lower it."""
 
 MILLION = 1_000_000
+
+
+Scope = tuple[str, Limits, Reach]
+"""A scope's name, its limits, and how long what is held there is held."""
 
 
 class Tenant(msgspec.Struct, frozen=True, gc=False):
@@ -42,15 +47,15 @@ def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_pa
     `walks_past_rates`: another candidate may be tried where a rate of the caller's own refuses this one (the next one is service
     over the limit, or `rate_limit` is in `fallback.on`). The caller's concurrency always ends the walk, `rate_limit` aside.
     """
-    found = [*_budgets(tenant)]
-    for scope, limits, reach in _tenant_limits(tenant, target):
+    found = [*budgets(tenant)]
+    for scope, limits, reach in chain(*zip(limits_of(tenant), limits_on(tenant, target.model.name), strict=True)):
         rates, held = _split(limits)
         if target.tier not in SPENDS_NO_RATES:
             found += charges(scope, rates, reach=reach, tenant=True, ends_walk=not walks_past_rates)
         elif target.tier is Tier.OVER_LIMIT:
             found += uses(charges(scope, rates, reach=reach, tenant=True))
         found += charges(scope, held, reach=reach, tenant=True, ends_walk=True)
-    found += _guards(tenant.key, target.tier)
+    found += guards_of(tenant.key, target.tier)
     found += charges(f"m:{target.model.name}", target.model.limits, reach=Reach.MODEL, tenant=False, ends_walk=False)
     room = msgspec.structs.replace(target.deployment.limits, concurrency=ceiling(target.deployment, terms))
     found += charges(f"d:{target.deployment.id}", room, reach=Reach.DEPLOYMENT, tenant=False, ends_walk=False)
@@ -75,20 +80,24 @@ def upstream_of(deployment: Deployment, terms: TierTerms) -> Upstream:
     return Upstream(deployment.id, deployment.provider.name, declared_slots(deployment), share_ppm)
 
 
-def _tenant_limits(tenant: Tenant, target: Target) -> tuple[tuple[str, Limits, Reach], ...]:
-    key, org, model = tenant.key, tenant.org, target.model.name
+def limits_of(tenant: Tenant) -> tuple[Scope, Scope]:
+    """Return the limits of a key and of its org."""
+    key, org = tenant.key, tenant.org
+    return (f"k:{key.id}", key.limits, Reach.REQUEST), (f"o:{org.name}", org.limits, Reach.REQUEST)
+
+
+def limits_on(tenant: Tenant, model: str) -> tuple[Scope, Scope]:
+    """Return the limits of a key and of its org on one model."""
+    key, org = tenant.key, tenant.org
     key_on_model = key.per_model.get(model, NO_LIMITS)
     if key.concurrency_per_model is not None and key_on_model.concurrency is None:
         key_on_model = msgspec.structs.replace(key_on_model, concurrency=key.concurrency_per_model)
-    return (
-        (f"k:{key.id}", key.limits, Reach.REQUEST),
-        (f"km:{key.id}:{model}", key_on_model, Reach.MODEL),
-        (f"o:{org.name}", org.limits, Reach.REQUEST),
-        (f"om:{org.name}:{model}", org.per_model.get(model, NO_LIMITS), Reach.MODEL),
-    )
+    on_org = org.per_model.get(model, NO_LIMITS)
+    return (f"km:{key.id}:{model}", key_on_model, Reach.MODEL), (f"om:{org.name}:{model}", on_org, Reach.MODEL)
 
 
-def _budgets(tenant: Tenant) -> Iterator[Charge]:
+def budgets(tenant: Tenant) -> Iterator[Charge]:
+    """Yield the budgets of a key, of its project and of its org."""
     key, org = tenant.key, tenant.org
     if key.budget is not None:
         yield budget_charge(f"kb:{key.id}", key.budget)
@@ -105,7 +114,7 @@ def _split(limits: Limits) -> tuple[Limits, Limits]:
     )
 
 
-def _guards(key: Key, tier: Tier) -> tuple[Charge, ...]:
+def guards_of(key: Key, tier: Tier) -> tuple[Charge, ...]:
     """Return the bounds of the tiers that spend no rate credits; over-limit's let the walk go on, as its rates did."""
     if tier is Tier.FLEX:
         return _guard(f"kf:{key.id}", key.flex, ends_walk=True)

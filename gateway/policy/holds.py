@@ -9,7 +9,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from gateway.policy.admission import Row, Seed
-from gateway.policy.answers import Cause, Level
+from gateway.policy.answers import Cause, Level, Levels, Unseeded
 from gateway.policy.charges import Charge, Estimate, Kind, Unit
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
 from gateway.policy.limits import Bucket
@@ -125,8 +125,16 @@ class Holds:
 
     def levels(self, row: Row, now_ms: int) -> tuple[Level, ...]:
         """Return the buckets of a row as they are now."""
+        return self._levels(row.charges, now_ms)
+
+    def look(self, charges: Sequence[Charge], now_ms: int) -> Levels | Unseeded:
+        """Return buckets as they are now, unless they are budgets of which nothing is known; nothing is touched."""
+        unknown = tuple(charge for charge in charges if self._is_unseeded(charge))
+        return Unseeded(now_ms, unknown) if unknown else Levels(now_ms, self._levels(charges, now_ms))
+
+    def _levels(self, charges: Sequence[Charge], now_ms: int) -> tuple[Level, ...]:
         found = []
-        for written in row.charges:
+        for written in charges:
             bucket = self._look(written, now_ms)
             charge, growth = bucket.in_force(written), bucket.growth(written, now_ms)
             found.append(Level(charge, bucket.level(charge), bucket.held, bucket.reset_ms(charge, now_ms), growth))

@@ -1,4 +1,4 @@
-"""The API listener: inference by bare ASGI, the models list and health by ordinary handlers, one shape of error for all.
+"""The API listener: inference by bare ASGI, models, keys and health by ordinary handlers, one shape of error for all.
 
 Whatever the framework has to say (unknown paths, wrong methods) is said in the OpenAI envelope too.
 """
@@ -14,6 +14,7 @@ from litestar.types import Receive, Scope, Send
 from gateway.errors import Internal
 from gateway.web.envelope import render, translated
 from gateway.web.inference import Floor, Inference, Route
+from gateway.web.key import Look, key_route
 from gateway.web.models import Catalogues, model_routes
 from gateway.web.openapi import document
 from gateway.wire.contracts import Contract
@@ -40,13 +41,14 @@ class Api:
         return self._endpoints.get(scope["path"], self._others)(scope, receive, send)
 
 
-def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], None], *, release: str) -> Api:
-    """Return the application of the API listener."""
+def build_api(floor: Floor, catalogues: Catalogues, look: Look, on_fault: Callable[[str], None], *, release: str) -> Api:
+    """Return the application of the API listener; `look` looks at the buckets of a caller's."""
     prefixes = catalogues.current().prefixes
     served = routes(prefixes)
     endpoints = {route.path: Inference(route, floor, on_fault) for route in served}
     described = document(release, served, prefixes)
     lists = (model_routes(prefix, contract, catalogues) for prefix, contract in prefixes.items())
+    own = (key_route(prefix, contract, catalogues, look) for prefix, contract in prefixes.items())
 
     @get("/health", sync_to_thread=False)
     def health() -> dict[str, str]:
@@ -73,6 +75,7 @@ def build_api(floor: Floor, catalogues: Catalogues, on_fault: Callable[[str], No
         route_handlers=[
             *(mount(path, endpoint) for path, endpoint in endpoints.items()),
             *chain.from_iterable(lists),
+            *own,
             health,
             describe,
         ],

@@ -12,6 +12,7 @@ import msgspec
 
 from gateway import errors
 from gateway.errors import GatewayError
+from gateway.policy.account import Account
 from gateway.web.inference import Route
 from gateway.web.models import DeepInfraCard, ModelCard, ModelList, NebiusCard
 from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
@@ -70,6 +71,7 @@ def document(release: str, routes: Sequence[Route], prefixes: Mapping[str, Contr
     for prefix, contract in prefixes.items():
         paths[f"{prefix}/models"] = {"get": _list_of_models(prefix, contract)}
         paths[f"{prefix}/models/{{model}}"] = {"get": _one_model(prefix, contract)}
+        paths[f"{prefix}/key"] = {"get": _own_key(prefix)}
     paths["/health"] = {
         "get": {"operationId": "health", "security": [], "responses": {"200": _json("Alive", {"type": "object"})}}
     }
@@ -132,6 +134,18 @@ def _one_model(prefix: str, contract: Contract) -> dict[str, object]:
     }
 
 
+def _own_key(prefix: str) -> dict[str, object]:
+    return {
+        "operationId": f"{prefix.strip('/').replace('/', '_')}_key",
+        "tags": ["keys"],
+        "parameters": [{"name": "ai_project_id", "in": "query", "schema": {"type": "string"}}],
+        "responses": {
+            "200": _json("What the key may do and has used", _reference("Account")),
+            **_told(*ASKING, errors.ProjectNotAllowed, errors.LimiterUnavailable),
+        },
+    }
+
+
 def _card(contract: Contract) -> Schema:
     return _reference("DeepInfraCard" if contract is DEEPINFRA else "ModelCard")
 
@@ -157,7 +171,7 @@ def _all_errors() -> Iterator[type[GatewayError]]:
 
 def _schemas(served: Iterable[Endpoint]) -> dict[str, object]:
     _, cards = msgspec.json.schema_components(
-        (ModelCard, DeepInfraCard, NebiusCard, ModelList, Body, Detail), ref_template=REFERENCE
+        (ModelCard, DeepInfraCard, NebiusCard, ModelList, Account, Body, Detail), ref_template=REFERENCE
     )
     error = {"type": "object", "properties": {"error": _reference("Body")}, "required": ["error"]}
     fields = {"detail": {"type": "array", "items": _reference("Detail"), "minItems": 1}}
