@@ -3,6 +3,7 @@
 Up to the commit point nothing has gone downstream, so the walk may try elsewhere; past it there is only relaying. Never retries.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -22,6 +23,9 @@ ERROR_BODY_S = 1.0
 
 ANSWER_BYTES = 33_554_432
 """The largest complete answer that is held in memory, 32 MiB: base64 audio is the largest that providers send."""
+
+LARGE_ANSWER_BYTES = 1_048_576
+"""From here on an answer is read beside the event loop, 1 MiB: to convert hundreds of vectors takes a tenth of a second."""
 
 
 class Flowing(msgspec.Struct, frozen=True):
@@ -109,7 +113,7 @@ async def _read(dispatch: Dispatch, reply: Reply, holder: Holder) -> Committed |
     if translation is None:
         if dispatch.stream:
             return await _commit(reply, dispatch.dialect.reader(dispatch.edits))
-        return dispatch.dialect.answer(await reply.read(ANSWER_BYTES), dispatch.edits)
+        return await _whole(dispatch, await reply.read(ANSWER_BYTES))
     if not dispatch.stream:
         return await _read_all(dispatch, translation, reply, holder)
     reader = translation.reader(dispatch.edits)
@@ -132,6 +136,12 @@ async def _read_all(dispatch: Dispatch, translation: Translation, reply: Reply, 
         if isinstance(following, Failed):
             return following
         reply = following
+
+
+async def _whole(dispatch: Dispatch, body: bytes) -> Answer | Failed:
+    if len(body) < LARGE_ANSWER_BYTES:
+        return dispatch.dialect.answer(body, dispatch.edits)
+    return await asyncio.to_thread(dispatch.dialect.answer, body, dispatch.edits)
 
 
 async def _commit(reply: Reply, reader: StreamReader) -> Flowing | Failed:

@@ -16,6 +16,13 @@ from tests.valkey import Valkey
 HOLDER = {"name": "holder", "org": "others", "secret": "sk-test-secret-of-the-holder"}
 """A key whose requests hold slots; what it consumes is nobody else's."""
 
+ASKED: Mapping[str, Mapping[str, Any]] = {
+    "chat": {"messages": [{"role": "user", "content": "hi"}]},
+    "embeddings": {"input": "hi"},
+    "completions": {"prompt": "hi"},
+}
+"""What is asked where nothing else is, by a word of the path."""
+
 
 class Scene:
     """`models` decides what each model answers; `asked` in it tells who was asked, in order."""
@@ -27,7 +34,7 @@ class Scene:
 
     async def ask(self, *, key: str | None = None, path: str = "/v1/chat/completions", **fields: Any) -> httpx.Response:
         """Ask with these fields, of chat unless `path` says otherwise; `...` leaves a field out."""
-        asked = {"messages": [{"role": "user", "content": "hi"}]} if "chat" in path else {"prompt": "hi"}
+        asked = next(found for word, found in ASKED.items() if word in path)
         body = {name: value for name, value in {**asked, **fields}.items() if value is not ...}
         headers = {} if key is None else bearer(key)
         return await self.run.client.post(path, json=body, headers=headers)

@@ -86,6 +86,7 @@ ROWS = (
     Row("row_11_absent_on_chat", ..., "over-limit", before=OVER, key=OVERFLOW),
     Row("row_11_null_on_chat", None, "over-limit", before=OVER, key=OVERFLOW),
     Row("row_11_absent_on_completions", ..., LIMITED, before=OVER, key=OVERFLOW, path=COMPLETIONS),
+    Row("row_11_absent_on_embeddings", ..., LIMITED, before=OVER, key=OVERFLOW, path="/v1/embeddings"),
     Row("row_11_absent_means_the_keys", ..., "flex", price=0.8, key={"default_tier": "flex"}),
     Row("row_12_over_limit_by_name", "over-limit", REFUSED, key=OVERFLOW),
     Row("row_13_priority_within", "priority", "priority", 1, 1.5),
@@ -135,6 +136,7 @@ def settings() -> dict[str, Any]:
         "native": {"deployments": [{"provider": "n", "model": "up-M"}], "price": {"input": 1.0, "output": 2.0}},
     }
     found = config({"p": "{upstream}", "n": "{upstream}"}, models, org={"projects": {"search": {"tier": "priority"}}})
+    found["providers"]["p"]["endpoints"] += ["embeddings"]
     found["providers"]["n"]["tiers"] = {"default": "std", "priority": "fast", "flex": "slow"}
     limits = {"rpm": RPM, "tpm": TPM}
     rows = [{"name": row.id, "org": "acme", "secret": row.secret, "limits": limits, **row.key} for row in ROWS]

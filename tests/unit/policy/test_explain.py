@@ -24,8 +24,8 @@ from gateway.policy.fallback import Fallback
 from gateway.wire.request import Endpoint
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
 
-BOTH = frozenset({Endpoint.CHAT, Endpoint.COMPLETIONS})
-P1 = provider("p1", endpoints=BOTH, tiers={Tier.DEFAULT: "standard", Tier.FLEX: "flex"})
+EVERY = frozenset(Endpoint)
+P1 = provider("p1", endpoints=EVERY, tiers={Tier.DEFAULT: "standard", Tier.FLEX: "flex"})
 P2 = provider("p2")
 PRICE = Price(input=100, output=200)
 
@@ -63,6 +63,7 @@ def test_a_detour_says_so_and_has_no_share_in_the_others_chances() -> None:
     [
         ({}, {}, ("default", False, "what an absent service_tier means on chat; auto: overflow")),
         ({"messages": None, "prompt": "x"}, {}, ("default", False, "what an absent service_tier means on completions")),
+        ({"messages": None, "input": "x"}, {}, ("default", False, "what an absent service_tier means on embeddings")),
         ({}, {"default_tier": "flex"}, ("flex", False, "the key's default_tier")),
         ({"service_tier": "fast"}, {}, ("priority", False, "asked for; 'fast' means priority")),
         ({"service_tier": "flex"}, {}, ("flex", False, "asked for")),
@@ -252,6 +253,7 @@ def test_parameters_that_are_left_out_or_lowered_are_named() -> None:
     [
         (b'{"messages": []}', Endpoint.CHAT),
         (b'{"prompt": ""}', Endpoint.COMPLETIONS),
+        (b'{"input": ""}', Endpoint.EMBEDDINGS),
         (b"{}", Endpoint.CHAT),
         (b"[]", Endpoint.CHAT),
         (b"{", Endpoint.CHAT),
@@ -259,6 +261,15 @@ def test_parameters_that_are_left_out_or_lowered_are_named() -> None:
 )
 def test_a_body_tells_its_endpoint(raw: bytes, endpoint: Endpoint) -> None:
     assert endpoint_of(raw) is endpoint
+
+
+def test_what_generates_nothing_holds_and_costs_its_input_alone() -> None:
+    of = catalogue(model("A", deployment("A", P1), price=PRICE, max_output_tokens=500))
+    found = told(of, key(limits=Limits(tpm=9)), messages=None, input=[1, 2, 3])
+    [target] = found.targets
+    assert (target.hold.input_tokens, target.hold.output_tokens, target.hold.output_source) == (3, 0, "none")
+    assert target.hold.rule == "input counted from token ids; output none, embeddings generate nothing"
+    assert (target.cost.cost_nano_usd, found.refused) == (300, None)
 
 
 def test_nothing_secret_is_told() -> None:
