@@ -15,6 +15,7 @@ from gateway.config.rights import enforced, rights
 from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import charges
+from gateway.wire.request import Endpoint
 
 USUAL_TOKENS = 1024
 """What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
@@ -28,6 +29,7 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     yield from _listeners(parsed)
     yield from _stores(parsed)
     yield from _providers(parsed)
+    yield from _embedders(parsed)
     for where, limits in _all_limits(parsed):
         yield from _limits(parsed, where, limits)
     for where, choice in _over_limits(parsed):
@@ -97,6 +99,17 @@ def _providers(parsed: Parsed) -> Iterator[Problem]:
                 yield parsed.problem((*where, "headers", header), "cannot be set: it is no header name, or the gateway writes it")
             if not (value.reveal().isascii() and value.reveal().isprintable()):
                 yield parsed.problem((*where, "headers", header), "must be printable ASCII")
+
+
+def _embedders(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each model that is said to embed and has no provider for it: nothing stands in for that endpoint."""
+    providers = parsed.config.providers
+    for name, model in parsed.config.models.items():
+        known = [providers[each.provider] for each in model.deployments if each.provider in providers]
+        wanted = Endpoint.EMBEDDINGS in (model.capabilities.endpoints or ())
+        if wanted and not any(Endpoint.EMBEDDINGS in provider.endpoints for provider in known):
+            message = "none of its providers serves embeddings: add it to their endpoints"
+            yield parsed.problem(("models", name, "capabilities", "endpoints"), message)
 
 
 def _is_token(name: str) -> bool:

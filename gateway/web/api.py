@@ -17,7 +17,7 @@ from gateway.web.inference import Floor, Inference, Route
 from gateway.web.key import Look, key_route
 from gateway.web.models import Catalogues, model_routes
 from gateway.web.openapi import document
-from gateway.wire.contracts import Contract
+from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.request import Endpoint
 
 PATHS = {"/chat/completions": Endpoint.CHAT, "/completions": Endpoint.COMPLETIONS, "/embeddings": Endpoint.EMBEDDINGS}
@@ -27,6 +27,12 @@ PATHS = {"/chat/completions": Endpoint.CHAT, "/completions": Endpoint.COMPLETION
 def routes(prefixes: Mapping[str, Contract]) -> tuple[Route, ...]:
     """Return every path of inference."""
     return tuple(Route(prefix + path, endpoint, each) for prefix, each in prefixes.items() for path, endpoint in PATHS.items())
+
+
+def contract_at(path: str, prefixes: Mapping[str, Contract]) -> Contract:
+    """Return the contract of the longest prefix that a path is below, OpenAI's where it is below none."""
+    above = (prefix for prefix in prefixes if path.startswith(f"{prefix}/"))
+    return prefixes.get(max(above, key=len, default=""), OPENAI)
 
 
 class Api:
@@ -64,9 +70,9 @@ def build_api(floor: Floor, catalogues: Catalogues, look: Look, on_fault: Callab
         response.headers["x-request-id"] = floor.clocks.request_id()[0]
         return response
 
-    def answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
         told = translated(error)
-        response = identify(render(told))
+        response = identify(render(told, with_detail=contract_at(request.scope["path"], prefixes).detail))
         if isinstance(told, Internal):
             on_fault(response.headers["x-request-id"])
         return response

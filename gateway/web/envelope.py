@@ -23,10 +23,11 @@ def answer(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]
     return render(known)
 
 
-def render(error: GatewayError) -> Response[bytes]:
-    """Return an error as an answer."""
+def render(error: GatewayError, *, with_detail: bool = False) -> Response[bytes]:
+    """Return an error as an answer, with FastAPI's `detail` where a contract has it."""
     headers = {name.decode(): value.decode() for name, value in envelope.headers(error)}
-    return Response(envelope.envelope(error), status_code=status_of(error), headers=headers, media_type=MediaType.JSON)
+    body = envelope.envelope(error, with_detail=with_detail)
+    return Response(body, status_code=status_of(error), headers=headers, media_type=MediaType.JSON)
 
 
 def translated(error: Exception) -> GatewayError:

@@ -247,6 +247,7 @@ async def test_who_may_not_enter_hears_nothing(name: str, query: str, status: in
     error = response.json()["error"]
     assert (response.status_code, error["code"], len(response.headers["x-request-id"])) == (status, code, 36)
     assert "limits" not in response.text
+    assert ("detail" in response.json()) == (prefix != V1)
 
 
 async def test_while_the_store_does_not_answer_nobody_is_told_a_figure(gate: Scene) -> None:

@@ -132,6 +132,15 @@ async def test_what_stands_beside_an_error(gate: Scene, prefix: str, path: str) 
         assert told.get("detail") == (None if prefix == V1 else told["error"]["message"])
 
 
+@pytest.mark.parametrize("path", ["/models", "/models/m", "/key", "/nowhere"])
+@pytest.mark.parametrize("prefix", PREFIXES)
+async def test_what_stands_beside_an_error_of_anything_else(gate: Scene, prefix: str, path: str) -> None:
+    answer = await gate.run.client.get(f"{prefix}{path}", headers={"authorization": "Bearer sk-test-nobody"})
+    told = answer.json()
+    assert answer.status_code == (404 if path == "/nowhere" else 401)
+    assert told.get("detail") == (None if prefix == V1 else told["error"]["message"])
+
+
 async def test_how_a_model_is_listed(gate: Scene) -> None:
     async def listed(url: str) -> Any:
         answer = await gate.run.client.get(url)
