@@ -316,6 +316,19 @@ async def test_it_has_a_route_of_its_own_in_the_metrics(gate: Scene) -> None:
     assert 'route="other"' not in text
 
 
+@pytest.mark.parametrize("prefix", PREFIXES)
+async def test_it_is_described(prefix: str, gate: Scene) -> None:
+    described = (await gate.run.client.get("/openapi.json")).json()
+    operation, schemas = described["paths"][f"{prefix}/embeddings"]["post"], described["components"]["schemas"]
+    assert [*operation["responses"]["200"]["content"]] == ["application/json"]
+    assert set(schemas["CreateEmbeddingRequest"]["properties"]) == {
+        *("input", "encoding_format", "dimensions", "user", "service_tier", "fail_fast", "extra_body"),
+    }
+    example = operation["requestBody"]["content"]["application/json"]["example"]
+    answer = (await ask(gate, prefix=prefix, **{**example, "model": "m"})).json()
+    assert set(schemas["CreateEmbeddingResponse"]["required"]) <= set(answer)
+
+
 async def test_other_methods_are_refused(gate: Scene) -> None:
     response = await gate.run.client.get("/v1/embeddings")
     assert (code(response), response.headers["allow"]) == ((405, "method_not_allowed"), "POST")

@@ -267,6 +267,14 @@ async def test_without_a_key_there_is_nothing_to_see(gate: Scene) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (401, "invalid_api_key")
 
 
+async def test_it_is_described(gate: Scene) -> None:
+    described = (await gate.run.client.get("/openapi.json")).json()
+    assert {f"{prefix}/key" for prefix in PREFIXES} <= set(described["paths"])
+    schemas, account = described["components"]["schemas"], await told(gate, "mine")
+    for name, found in (("Account", account), ("LimitLine", account["limits"][0]), ("BudgetLine", account["budgets"][0])):
+        assert set(schemas[name]["properties"]) == set(found)
+
+
 async def test_other_methods_are_refused(gate: Scene) -> None:
     response = await gate.run.client.post("/v1/key", json={})
     assert (response.status_code, response.json()["error"]["code"]) == (405, "method_not_allowed")
