@@ -15,6 +15,7 @@ from gateway.faults import Failed
 from gateway.policy.catalogue import Provider
 from gateway.providers.openai import OpenAI
 from gateway.providers.protocol import Answer, Edits
+from gateway.upstream.attempt import ANSWER_BYTES
 from tests.fakes.embeddings import base64_of, embeds, vector_of, vectors
 from tests.fakes.http_server import Call
 from tests.fakes.openai import BUSY, CONTEXT, JSON, Models, refuses
@@ -210,6 +211,12 @@ async def test_what_is_no_answer_leads_to_the_next_provider(body: bytes, gate: S
     gate.models.acts["one"] = refuses(200, body)
     response = await ask(gate, model="pair", encoding_format="base64")
     assert response.json()["data"][0]["embedding"] == base64_of(vector_of("hi"))
+    assert gate.models.asked == ["one", "two"]
+
+
+async def test_an_answer_beyond_all_bounds_leads_to_the_next_provider(gate: Scene) -> None:
+    gate.models.acts["one"] = refuses(200, b" " * (ANSWER_BYTES + 1))
+    assert (await ask(gate, model="pair")).json()["data"][0]["embedding"] == vector_of("hi")
     assert gate.models.asked == ["one", "two"]
 
 
