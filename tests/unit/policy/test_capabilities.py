@@ -107,6 +107,8 @@ def test_a_refusal_names_field_model_and_reason(field: str, code: str) -> None:
     told = refuse_chat(model("m"), field)
     assert (told.status, told.error_code, told.param) == (400, code, field)
     assert told.message == f"The model 'm' is served through chat completions, which cannot take this '{field}'"
+
+
 def test_a_model_may_be_for_some_endpoints_alone() -> None:
     vectors = model("m", capabilities=Capabilities(endpoints=(Endpoint.EMBEDDINGS,)))
     with pytest.raises(UnsupportedParameter, match="'m' does not serve chat") as raised:

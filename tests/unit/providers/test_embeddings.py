@@ -19,7 +19,14 @@ from gateway.wire.request import Endpoint, parse
 from gateway.wire.usage import Usage
 
 TIERS = {Tier.DEFAULT: "on_demand"}
-PLAIN = Provider(name="p", dialect="openai", base_url="http://up.example/v1", api_key=Secret("sk-up"), tiers=TIERS)
+PLAIN = Provider(
+    name="p",
+    dialect="openai",
+    base_url="http://up.example/v1",
+    api_key=Secret("sk-up"),
+    tiers=TIERS,
+    endpoints=frozenset({Endpoint.EMBEDDINGS}),
+)
 EDITS = Edits(endpoint=Endpoint.EMBEDDINGS, model="public", tier="default", id="ours", show_usage=False, upstream_model="up-m")
 FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 USAGE = {"prompt_tokens": 9, "total_tokens": 9}
