@@ -265,14 +265,15 @@ class Walk:
         dialect = job.snapshot.dialects[provider.name]
         last = self._place == self._ahead[-1]
         record = job.reservation.record
-        adjusted = adjust(job.request, target.model, record.org or "", is_bounded=candidate.row.spends_budget)
+        is_bounded = candidate.row.spends_budget or provider.nature.bounded
+        adjusted = adjust(job.request, target.model, record.org or "", is_bounded=is_bounded)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
-        edits = edits_for(job.request, candidate, record.request_id)
+        edits = edits_for(job.request, candidate, record)
         teaches = asked(job.request, record.org or "", target.model.name)
         job.reservation.begin(edits.tariff, candidate.row.estimate.input, teaches)
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
         record.deployment, record.tier_served = target.deployment.id, target.tier
-        record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered
+        record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered + call.lowered
         transport = job.snapshot.transports[target.deployment.id]
         return Dispatch(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream, now_s=job.now_s)
 

@@ -17,7 +17,7 @@ from gateway.cli.check import EXIT_CONFIG
 from gateway.config import ConfigErrors, compile_catalogue, load
 from gateway.config.problems import did_you_mean
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Tier
-from gateway.policy.explain import Asked, endpoint_of
+from gateway.policy.explain import Asked, Params, endpoint_of
 from gateway.policy.explain import explain as explained
 from gateway.policy.explanation import Chain, Charged, Cost, Explanation, Refused, TargetStep, TierChoice, Waiting
 from gateway.providers import DIALECTS
@@ -51,7 +51,7 @@ def explain(environ: dict[str, str], /, file: Path, name: str, source: BinaryIO,
     key, body = _key(catalogue, name), source.read()
     endpoint = Endpoint(asked["endpoint"] or endpoint_of(body))
     request = Asked(endpoint=endpoint, body=body, project=asked["project"], now_unix_s=time.time())
-    found = explained(catalogue, key, request, dropped_by)
+    found = explained(catalogue, key, request, left_by)
     click.echo(msgspec.json.format(msgspec.json.encode(found)) if as_json else as_text(found))
 
 
@@ -73,10 +73,11 @@ def _key(catalogue: Catalogue, name: str) -> Key:
     return keys[name]
 
 
-def dropped_by(request: InferenceRequest, deployment: Deployment, tier: Tier) -> tuple[str, ...]:
-    """Return the fields that a deployment's provider does not get."""
+def left_by(request: InferenceRequest, deployment: Deployment, tier: Tier) -> tuple[Params, Params]:
+    """Return the fields that a deployment's provider does not get, and those that it gets less of."""
     dialect = DIALECTS[deployment.provider.dialect](deployment.provider)
-    return dialect.call(request, deployment, tier, last=True).dropped
+    call = dialect.call(request, deployment, tier, last=True)
+    return call.dropped, call.lowered
 
 
 def as_text(found: Explanation) -> str:

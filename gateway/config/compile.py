@@ -15,6 +15,7 @@ from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
 from gateway.policy.fallback import Fallback
+from gateway.providers import NATURES
 from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
@@ -67,7 +68,9 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
     return catalogue.Provider(
         name=name,
         dialect=provider.dialect,
+        nature=NATURES[provider.dialect],
         base_url=provider.base_url.rstrip("/"),
+        api_version=provider.api_version,
         api_key=provider.api_key or Secret(""),
         tiers=provider.tiers,
         endpoints=frozenset(provider.endpoints),
@@ -77,6 +80,7 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
             stream_options=quirks.stream_options,
             max_tokens_field=quirks.max_tokens_field,
             embeddings_base64=quirks.embeddings_base64,
+            adaptive_thinking=quirks.adaptive_thinking,
             offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",

@@ -46,7 +46,6 @@ NOT_YET = (
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("Postgres", ("database.url",), _no_scheme("postgres")),
     Feature("a pool of database connections", ("database.pool",), _only(10)),
-    Feature("a dialect other than openai", ("providers.*.dialect",), _only("openai")),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
     Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
     Feature("continuous usage", ("providers.*.quirks.continuous_usage",), _off),

@@ -12,9 +12,11 @@ from gateway.config.addresses import is_public_http, url_problem
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
 from gateway.config.rights import enforced, rights
+from gateway.config.structs.supply import Provider
 from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import charges
+from gateway.providers import NATURES
 from gateway.wire.request import Endpoint
 
 USUAL_TOKENS = 1024
@@ -92,6 +94,7 @@ def _providers(parsed: Parsed) -> Iterator[Problem]:
         wrong = url_problem(provider.base_url, allow_http=provider.allow_http)
         if wrong is not None:
             yield parsed.problem((*where, "base_url"), wrong)
+        yield from _dialect(parsed, where, provider)
         if provider.proxy is not None and provider.transport != "httpx":
             yield parsed.problem((*where, "proxy"), "needs transport: httpx")
         for header, value in provider.headers.items():
@@ -110,6 +113,17 @@ def _embedders(parsed: Parsed) -> Iterator[Problem]:
         if wanted and not any(Endpoint.EMBEDDINGS in provider.endpoints for provider in known):
             message = "none of its providers serves embeddings: add it to their endpoints"
             yield parsed.problem(("models", name, "capabilities", "endpoints"), message)
+
+
+def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:
+    lacking = [endpoint for endpoint in provider.endpoints if endpoint not in NATURES[provider.dialect].endpoints]
+    if lacking:
+        yield parsed.problem((*where, "endpoints"), f"the dialect {provider.dialect} has no {', '.join(lacking)}")
+    is_classic = provider.dialect == "azure" and not provider.base_url.rstrip("/").endswith("/v1")
+    if is_classic and provider.api_version is None:
+        yield parsed.problem((*where, "api_version"), "is missing: only a base URL that ends in /openai/v1 goes without")
+    if provider.api_version is not None and not is_classic:
+        yield parsed.problem((*where, "api_version"), "is for dialect: azure, and a base URL that does not end in /v1")
 
 
 def _is_token(name: str) -> bool:

@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from gateway.policy.fallback import Fallback
+from gateway.policy.natures import Nature
 from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
@@ -111,14 +112,17 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     offset_past_prompt: bool = True
     embeddings_base64: bool = False
     """It knows `encoding_format`, and may be asked for vectors as base64; others are not sent the field."""
+    adaptive_thinking: bool = False
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One account at one provider. `base_url` has no trailing slash; the credential is bound to it."""
+    """One account at one provider. `base_url` has no trailing slash; the credential is bound to it. `nature`: its dialect's."""
 
     name: str
     dialect: str
+    nature: Nature = Nature()
     base_url: str
+    api_version: str | None = None
     api_key: Secret
     tiers: Mapping[Tier, str] = {}
     endpoints: frozenset[Endpoint] = frozenset({Endpoint.CHAT})
@@ -251,10 +255,7 @@ class Org(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TierTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tier costs, which share of a deployment it may fill and how long it waits.
-
-    `headroom` 1.0 is all of it, `queue_s` 0 is not at all.
-    """
+    """What a tier costs, which share of a deployment it may fill (1.0 is all of it), how long it waits (0 is not at all)."""
 
     price: float = 1.0
     headroom: float = 1.0
@@ -262,10 +263,9 @@ class TierTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """When a deployment is left alone.
+    """When a deployment is left alone: its breaker opens after `failures` in a row, or `ratio_ppm` millionths of a window.
 
-    Its breaker opens after `failures` in a row, or `ratio_ppm` millionths of a window, for `open_ms`, doubled each time up to
-    `max_open_ms`. `cooldown_max_ms` is the longest wait that a provider may ask for.
+    It does for `open_ms`, doubled each time up to `max_open_ms`. `cooldown_max_ms` is the longest that a provider may ask for.
     """
 
     failures: int = 5

@@ -4,7 +4,7 @@ Asks the code that plans requests and adds words; decides nothing itself, and kn
 sizes of bodies are the web room's. Pure.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from urllib.parse import urlencode
 
@@ -34,6 +34,7 @@ from gateway.policy.explanation import (
 from gateway.policy.explanation import Refused as Refusal
 from gateway.policy.keys import check_key, for_project
 from gateway.policy.leases import Buckets
+from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
 from gateway.policy.tiers import Wish, wish
@@ -42,8 +43,10 @@ from gateway.wire.members import split
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest, parse
 from gateway.wire.usage import Usage
 
-DroppedBy = Callable[[InferenceRequest, Deployment, Tier], tuple[str, ...]]
-"""Returns the fields that a deployment's provider does not get, as its dialect has it."""
+Params = tuple[str, ...]
+
+LeftBy = Callable[[InferenceRequest, Deployment, Tier], tuple[Params, Params]]
+"""Returns the fields that a deployment's provider does not get, and those that it gets less of, as its dialect has it."""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +79,7 @@ def endpoint_of(body: bytes) -> Endpoint:
     return next((endpoint for endpoint, table in TABLES.items() if table.asked in given), Endpoint.CHAT)
 
 
-def explain(catalogue: Catalogue, key: Key, asked: Asked, dropped_by: DroppedBy) -> Explanation:
+def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Explanation:
     """Return what would become of a request of this key's, as far as it would come."""
     found = Explanation(endpoint=asked.endpoint, caller=_caller(key))
     try:
@@ -89,7 +92,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, dropped_by: DroppedBy)
         found = replace(found, tier=wording.tier(request, key, wanted))
         case = Case(catalogue, key, request, wanted)
         plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0))
-        targets = tuple(_targets(case, plan, dropped_by))
+        targets = tuple(_targets(case, plan, left_by))
         found = replace(
             found, chain=_chain(case, plan), waiting=tuple(_waits(case, plan)), targets=targets, estimated_cost=_dearest(targets)
         )
@@ -162,11 +165,18 @@ def _left_out(case: Case, plan: Plan) -> Iterator[LeftOut]:
     for name in plan.candidates[0].target.model.fallbacks if case.request.models is None else ():
         if name not in models:
             yield LeftOut(model=name, deployment=None, rule=_why_no_fallback(case, case.catalogue.models[name]))
+    yield from _unable(case, models)
+
+
+def _unable(case: Case, models: Mapping[str, Model]) -> Iterator[LeftOut]:
+    """Yield the deployments of these models that cannot serve the request."""
     for model_name, found in models.items():
         for deployment in found.deployments:
             if serving_endpoint(deployment, case.key, endpoints_for(case.request)) is None:
                 rule = wording.cannot_serve(deployment, case.request)
                 yield LeftOut(model=model_name, deployment=deployment.id, rule=rule)
+            elif (field := unsaid(deployment.provider.nature, case.request)) is not None:
+                yield LeftOut(model=model_name, deployment=deployment.id, rule=wording.cannot_say(deployment, field))
 
 
 def _why_no_fallback(case: Case, model: Model) -> str:
@@ -201,7 +211,7 @@ def _waiting(case: Case, candidate: Candidate, patience: Patience) -> Waiting:
     )
 
 
-def _targets(case: Case, plan: Plan, dropped_by: DroppedBy) -> Iterator[TargetStep]:
+def _targets(case: Case, plan: Plan, left_by: LeftBy) -> Iterator[TargetStep]:
     def equals(candidate: Candidate) -> tuple[int, Tier, bool, int]:
         return candidate.stage, candidate.target.tier, candidate.way.detour, candidate.target.deployment.order
 
@@ -210,13 +220,16 @@ def _targets(case: Case, plan: Plan, dropped_by: DroppedBy) -> Iterator[TargetSt
         weights = sum(candidate.target.deployment.weight for candidate in candidates)
         for candidate in candidates:
             share = candidate.target.deployment.weight / weights
-            yield _target(case, candidate, dropped_by, share)
+            yield _target(case, candidate, left_by, share)
 
 
-def _target(case: Case, candidate: Candidate, dropped_by: DroppedBy, share: float) -> TargetStep:
+def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> TargetStep:
     target, row = candidate.target, candidate.row
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
-    adjusted = adjust(case.request, target.model, case.key.org, is_bounded=row.spends_budget)
+    adjusted = adjust(
+        case.request, target.model, case.key.org, is_bounded=row.spends_budget or deployment.provider.nature.bounded
+    )
+    dropped, lowered = left_by(adjusted.request, deployment, target.tier)
     price, cost = _costs(candidate)
     return TargetStep(
         model=target.model.name,
@@ -232,8 +245,8 @@ def _target(case: Case, candidate: Candidate, dropped_by: DroppedBy, share: floa
         price=price,
         cost=cost,
         charges=tuple(wording.charged(charge, row, terms) for charge in row.charges if charge.kind is not Kind.USE),
-        dropped_params=adjusted.dropped + dropped_by(adjusted.request, deployment, target.tier),
-        adjusted_params=adjusted.lowered,
+        dropped_params=adjusted.dropped + dropped,
+        adjusted_params=adjusted.lowered + lowered,
         rule=wording.spending(target.tier) + (f"; {wording.DETOUR}" if candidate.way.detour else ""),
     )
 

@@ -19,6 +19,7 @@ from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_tokens
 from gateway.policy.experience import Experience
+from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Wish, echoes, multiplier, served
@@ -100,6 +101,7 @@ class Planner:
                 tiers = self._ways_to(key, model, endpoints, wanted)
                 if not tiers:
                     raise _not_served(key, model, request)
+                tiers = able(tiers, request)
             except REFUSALS:
                 if stage == 0 or request.models is not None:
                     raise
@@ -181,6 +183,18 @@ def _not_served(key: Key, model: Model, request: InferenceRequest) -> Unsupporte
     if field is not None and any(serving_endpoint(each, key, (Endpoint.CHAT,)) for each in model.deployments):
         return refuse_chat(model, field)
     return UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")
+
+
+def able(tiers: tuple[tuple[Way, ...], ...], request: InferenceRequest) -> tuple[tuple[Way, ...], ...]:
+    """Return the ways to those whose dialect can say the request. Raises `UnsupportedParameter` where none can."""
+    if not asks_much(request):
+        return tiers
+    found = tuple(tuple(way for way in ways if unsaid(way.target.deployment.provider.nature, request) is None) for ways in tiers)
+    if all(found):
+        return found
+    target = tiers[0][0].target
+    field = unsaid(target.deployment.provider.nature, request)
+    raise UnsupportedParameter(f"The model '{target.model.name}' does not support '{field}'", param=field)
 
 
 def reserved(candidates: Sequence[Candidate], request: InferenceRequest) -> tuple[Candidate, ...]:

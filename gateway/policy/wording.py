@@ -118,6 +118,11 @@ def cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
     return f"the key's providers do not allow {name}"
 
 
+def cannot_say(deployment: Deployment, field: str) -> str:
+    """Return why a deployment is no target whose provider has no words for a field."""
+    return f"the dialect of providers.{deployment.provider.name} ({deployment.provider.dialect}) has no '{field}'"
+
+
 def wait(row: Row, *, waits: bool, fail_fast: bool) -> str:
     """Return by which rule a request waits, or does not."""
     if waits:

@@ -23,7 +23,7 @@ CLIENT_STATUSES = frozenset({400, 404, 413, 422})
 
 BUSY_WORDS = frozenset(
     {"engine_overloaded", "server_is_overloaded", "overloaded_error", "overloaded", "capacity_exceeded", "resource_unavailable"}
-    | {"slow_down", "chat_completions_service_unavailable", "unavailable_stack", "locked"}
+    | {"slow_down", "chat_completions_service_unavailable", "unavailable_stack", "locked", "nocapacity"}
 )
 BILLING_WORDS = frozenset(
     {"insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded", "project_spend_limit_exceeded"}
@@ -34,6 +34,7 @@ RATE_WORDS = frozenset({"rate_limit_exceeded", "rate_limit_error", "too_many_req
 CREDENTIAL_WORDS = frozenset({"invalid_api_key", "authentication_error", "auth_error", "permission_error", "unauthenticated"})
 STALE_WORDS = frozenset(
     {"model_not_found", "model_decommissioned", "model_not_active", "model_not_available", "deploymentnotfound", "unknown_url"}
+    | {"operationnotsupported"}
 )
 CONTEXT_WORDS = frozenset({"context_length_exceeded", "exceed_context_size_error"})
 FILTER_WORDS = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
@@ -65,6 +66,7 @@ ACCOUNT_TEXT = re.compile(
 )
 STALE_TEXT = re.compile(
     r"(?:the )?model .{0,200}(?:does not exist|not found|decommissioned)|(?:request error: )?model not supported"
+    r"|api version not supported"
 )
 NOWHERE_TEXT = re.compile(
     r"(?:404:? )?(?:the )?(?:requested )?(?:page|resource|url|route|path)? ?(?:was )?not found\.?$"
@@ -88,7 +90,7 @@ OUR_TEXT = re.compile(
     r"(?:json: )?(?:unknown|unsupported|unrecognized|unexpected|extra|invalid (?:parameter|field|argument))\b"
     rf"[^.]{{0,40}}\b{OUR_NAMES}\b"
     rf"|(?:the )?(?:property |parameter |field |argument )?\W?{OUR_NAMES}\W{{0,4}}"
-    r"(?:is |are )?(?:extra|unknown|unexpected|unsupported|not (?:supported|allowed|permitted))\b"
+    r"(?:is |are )?(?:extra|unknown|unexpected|unsupported|input should be|not (?:supported|allowed|permitted))\b"
 )
 """A name at the beginning may be a value of the client's in a complaint about that: only these words blame the name itself."""
 

@@ -17,6 +17,7 @@ from gateway.providers import embeddings
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_of
+from gateway.providers.headers import headers_of
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.over_chat import OverChat
 from gateway.providers.protocol import Answer, Call, Edits
@@ -24,8 +25,6 @@ from gateway.providers.redaction import account_names
 from gateway.wire.members import splice, split
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 from gateway.wire.usage import read_usage
-
-Headers = tuple[tuple[bytes, bytes], ...]
 
 PATHS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "/chat/completions",
@@ -47,8 +46,6 @@ PASSED: Mapping[Endpoint, frozenset[str]] = {
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
 
-OWNED_BY_TRANSPORT = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
-
 SAFE_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
@@ -56,8 +53,9 @@ class OpenAI:
     """The dialect as one provider speaks it; see `gateway.providers.protocol.Dialect`."""
 
     def __init__(self, provider: Provider) -> None:
-        self._headers = _headers(provider, accept="application/json")
-        self._stream_headers = _headers(provider, accept="text/event-stream")
+        own = self._credential(provider.api_key.reveal())
+        self._headers = headers_of(provider, accept="application/json", **own)
+        self._stream_headers = headers_of(provider, accept="text/event-stream", **own)
         self._provider = provider
         self._account = account_names(provider)
 
@@ -68,7 +66,7 @@ class OpenAI:
         over_chat = OverChat(request, deployment, self)
         first, *further = (self._call(each, deployment, tier, last=last) for each in over_chat.requests())
         bodies = tuple(each.body for each in further)
-        return replace(first, path=PATHS[Endpoint.CHAT], further=bodies, translation=over_chat)
+        return replace(first, path=self._place(Endpoint.CHAT, deployment)[0], further=bodies, translation=over_chat)
 
     def _call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
         provider = self._provider
@@ -83,13 +81,13 @@ class OpenAI:
                 if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
         edited |= request.changes
-        edited["model"] = encode(deployment.upstream_model)
+        path, edited["model"] = self._place(request.endpoint, deployment)
         if request.endpoint.generates:
             edited |= self._terms(request, tier, last=last)
         elif not provider.quirks.embeddings_base64 and "encoding_format" in raws:
             edited["encoding_format"] = None
         return Call(
-            path=PATHS[request.endpoint],
+            path=path,
             headers=self._stream_headers if request.stream else self._headers,
             body=splice(request.members, edited),
             dropped=tuple(sorted(dropped, key=[*raws].index)) if dropped else (),
@@ -140,6 +138,14 @@ class OpenAI:
             edited["fail_fast"] = b"true"
         return edited | self._bound(request)
 
+    def _credential(self, key: str) -> dict[str, str]:
+        """Return the header that carries it, as an argument of `headers_of`."""
+        return {"authorization": f"Bearer {key}" if key else ""}
+
+    def _place(self, endpoint: Endpoint, deployment: Deployment) -> tuple[str, bytes | None]:
+        """Return the path of a call, and the model as its body names it."""
+        return PATHS[endpoint], encode(deployment.upstream_model)
+
     def _is_withheld(self, name: str, endpoint: Endpoint) -> bool:
         provider = self._provider
         if name == "store":
@@ -161,16 +167,3 @@ class OpenAI:
         written = [name for name in BOUNDS if name in request.fields]
         name = self._provider.quirks.max_tokens_field or (written[0] if written else BOUNDS[0])
         return {**dict.fromkeys(BOUNDS), name: b"%d" % request.max_tokens}
-
-
-def _headers(provider: Provider, *, accept: str) -> Headers:
-    """Return what goes with every call to this provider; its own settings win."""
-    found = {
-        "content-type": "application/json",
-        "accept": accept,
-        "user-agent": "tiergate",
-    }
-    if provider.api_key:
-        found["authorization"] = f"Bearer {provider.api_key.reveal()}"
-    found |= {name.lower(): value for name, value in provider.headers.items() if name.lower() not in OWNED_BY_TRANSPORT}
-    return tuple((name.encode("ascii"), value.encode("latin-1")) for name, value in found.items())

@@ -12,6 +12,7 @@ import msgspec
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Tier
 from gateway.policy.pricing import Tariff
+from gateway.policy.record import Record
 from gateway.policy.routing import Candidate
 from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
@@ -21,8 +22,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the gateway changes in an answer, and nothing else (decision 33).
 
     `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
-    none or changes its own. `show_usage` lets a stream's usage through. `tariff` makes `usage.estimated_cost`, where there
-    is a price.
+    none or changes its own, `created_s` (Unix time) where it has none by its dialect. `show_usage` lets a stream's usage through.
+    `tariff` makes `usage.estimated_cost`, where there is a price.
     """
 
     endpoint: Endpoint
@@ -31,6 +32,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     show_usage: bool
     tariff: Tariff = Tariff()
+    created_s: int = 0
     upstream_model: str = ""
     """The provider's name for the model, which never shows in what a client is told."""
     choices: int = 1
@@ -43,13 +45,14 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Vectors go out as base64, else as lists of numbers."""
 
 
-def edits_for(request: InferenceRequest, candidate: Candidate, request_id: str) -> Edits:
+def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -> Edits:
     """Return what is changed in the answer of this candidate's."""
     return Edits(
         endpoint=request.endpoint,
         model=candidate.shown,
         tier=candidate.target.tier,
-        id=request_id,
+        id=record.request_id,
+        created_s=record.started_unix_ms // 1000,
         show_usage=bool(request.include_usage),
         tariff=candidate.way.tariff,
         upstream_model=candidate.target.deployment.upstream_model,
@@ -151,6 +154,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     body: bytes
     dropped: tuple[str, ...] = ()
     """Fields of the client's that this provider does not get, as names that are safe in a header (`x-gateway-dropped-params`)."""
+    lowered: tuple[str, ...] = ()
+    """Values that it gets less of, as entries `name=value` (`x-gateway-adjusted-params`)."""
     further: tuple[bytes, ...] = ()
     """The bodies of the calls that have to follow this one, each when the one before has ended, for one answer of them all."""
     translation: Translation | None = None
@@ -164,7 +169,10 @@ class Dialect(Protocol):
     """How to speak to one provider."""
 
     def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
-        """Return the call; `last` is False while another candidate remains (then `fail_fast` goes along where understood)."""
+        """Return the call; `last` is False while another candidate remains (then `fail_fast` goes along where understood).
+
+        Raises `GatewayError` for what only a dialect that translates has to look into, and no JSON document may hold.
+        """
         ...
 
     def answer(self, body: bytes, edits: Edits) -> Answer | Failed:

@@ -20,7 +20,8 @@ class Quirks(Section, frozen=True, kw_only=True):
 
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
     `max_tokens_field` is its name for the output bound; `embeddings_base64`: it knows `encoding_format`, and may be
-    asked for vectors as base64; `text_offset` is whose way of counting completions follow that it serves through chat.
+    asked for vectors as base64; `adaptive_thinking`: its models choose how many tokens they think, and take an effort where
+    others take a budget; `text_offset` is whose way of counting completions follow that it serves through chat.
     """
 
     fail_fast: bool = False
@@ -28,6 +29,7 @@ class Quirks(Section, frozen=True, kw_only=True):
     continuous_usage: bool = False
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
     embeddings_base64: bool = False
+    adaptive_thinking: bool = False
     reasoning_outside: bool = False
     finish_chunk_usage: bool = False
     text_offset: Literal["openai", "vllm"] = "openai"
@@ -37,13 +39,15 @@ class Provider(Section, frozen=True, kw_only=True):
     """One account at one provider.
 
     `tiers` maps ours to theirs: what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends
-    no credential. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through.
+    no credential. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through. `api_version` is that of
+    Azure's classic endpoint.
     """
 
     base_url: Text
     dialect: Literal["openai", "anthropic", "azure"] = "openai"
     api_key: Secret | None = None
     api_keys: tuple[Secret, ...] = ()
+    api_version: Text | None = None
     tiers: dict[Tier, Text] = {}
     endpoints: tuple[Endpoint, ...] = (Endpoint.CHAT,)
     quirks: Quirks = Quirks()

@@ -5,6 +5,7 @@ and `out.json`, `call` cases the client's `in.json` and the upstream's `out.json
 nothing goes out.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -13,11 +14,22 @@ import pytest
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
 from gateway.policy.pricing import Tariff
-from gateway.providers import DIALECTS
+from gateway.policy.tiers import echoes
+from gateway.providers import DIALECTS, NATURES
 from gateway.providers.protocol import Answer, Dialect, Edits, StreamReader
 from gateway.wire.request import Endpoint, parse
 
 HERE = Path(__file__).parent
+
+TIERS = {"anthropic": {Tier.DEFAULT: "standard_only", Tier.PRIORITY: "auto"}}
+"""The words of providers whose own ones a case is about."""
+
+CREDENTIALS = {
+    "openai": {b"authorization": b"Bearer sk-upstream"},
+    "anthropic": {b"x-api-key": b"sk-upstream"},
+    "azure": {b"api-key": b"sk-upstream"},
+}
+"""The only header that carries it."""
 
 
 class Expected(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,6 +59,9 @@ class Case(msgspec.Struct, forbid_unknown_fields=True):
     headers: dict[str, str] = {}
     failed: Expected | None = None
     tokens: tuple[int, int] | None = None
+    api_version: str | None = None
+    dropped: tuple[str, ...] = ()
+    lowered: tuple[str, ...] = ()
 
 
 def cases(kind: str) -> list[object]:
@@ -67,25 +82,32 @@ def dialect(folder: Path, case: Case) -> tuple[Dialect, Provider]:
     provider = Provider(
         name="p",
         dialect=folder.parent.name,
+        nature=NATURES[folder.parent.name],
         base_url="https://up.example/v1",
+        api_version=case.api_version,
         api_key=Secret("sk-upstream"),
-        tiers={Tier.DEFAULT: "standard", Tier.FLEX: "slow"},
+        tiers=TIERS.get(folder.parent.name, {Tier.DEFAULT: "standard", Tier.FLEX: "slow"}),
         quirks=case.quirks,
         endpoints=case.endpoints,
     )
     return DIALECTS[provider.dialect](provider), provider
 
 
-def edits(case: Case) -> Edits:
+def edits(case: Case, provider: Provider) -> Edits:
     return Edits(
         endpoint=case.endpoint,
         model="public/model",
         tier=str(case.tier),
         id="made-1",
+        created_s=1_700_000_000,
         show_usage=case.show_usage,
-        tariff=Tariff(Price(input=1000, output=2000, cached_input=500)),
+        tariff=Tariff(Price(input=1000, output=2000, cached_input=500), echoes=echoes(case.tier, provider.tiers, {})),
         upstream_model="up/internal",
     )
+
+
+def credential(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    return {name: value for name, value in headers if b"sk-upstream" in value}
 
 
 def told(failed: Failed) -> Expected:
@@ -106,9 +128,9 @@ def play(reader: StreamReader, pieces: list[bytes]) -> tuple[bytes, Failed | Non
 @pytest.mark.parametrize(("folder", "case"), cases("stream"))
 def test_streams(folder: Path, case: Case) -> None:
     body = golden(folder, "in.sse")
-    speaks, _ = dialect(folder, case)
+    speaks, provider = dialect(folder, case)
     for pieces in ([body], [bytes([byte]) for byte in body], [body[at : at + 50] for at in range(0, len(body), 50)]):
-        reader = speaks.reader(edits(case))
+        reader = speaks.reader(edits(case, provider))
         out, failed = play(reader, pieces)
         assert out == golden(folder, "out.sse")
         assert (None if failed is None else told(failed)) == case.failed
@@ -117,8 +139,8 @@ def test_streams(folder: Path, case: Case) -> None:
 
 @pytest.mark.parametrize(("folder", "case"), cases("answer"))
 def test_answers(folder: Path, case: Case) -> None:
-    speaks, _ = dialect(folder, case)
-    found = speaks.answer(golden(folder, "in.json"), edits(case))
+    speaks, provider = dialect(folder, case)
+    found = speaks.answer(golden(folder, "in.json"), edits(case, provider))
     if isinstance(found, Answer):
         assert found.body == golden(folder, "out.json")
         assert case.failed is None
@@ -134,7 +156,8 @@ def test_calls(folder: Path, case: Case) -> None:
     found = speaks.call(request, Deployment(id="d", provider=provider, upstream_model="up/internal"), case.tier, last=case.last)
     assert found.body == golden(folder, "out.json")
     assert found.path == case.path
-    assert (b"authorization", b"Bearer sk-upstream") in found.headers
+    assert (found.dropped, found.lowered) == (case.dropped, case.lowered)
+    assert credential(found.headers) == CREDENTIALS[provider.dialect]
 
 
 @pytest.mark.parametrize(("folder", "case"), cases("failure"))

@@ -36,7 +36,6 @@ ASKED_FOR = {
     "telemetry.org_labels": "telemetry: {org_labels: 200}",
 }
 OF_A_PROVIDER = {
-    "dialect": "azure",
     "api_keys": "[0123456789abcdef]",
     "tier_echo": "when_applied",
     "quirks.continuous_usage": "true",

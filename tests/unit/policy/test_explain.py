@@ -8,6 +8,7 @@ from gateway.policy.catalogue import (
     Budget,
     Capabilities,
     Catalogue,
+    Deployment,
     Dynamic,
     Guards,
     Key,
@@ -21,7 +22,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.explain import Asked, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
-from gateway.wire.request import Endpoint
+from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
 
 EVERY = frozenset(Endpoint)
@@ -38,7 +39,11 @@ def body(**members: Any) -> bytes:
 def told(of: Catalogue, by: Key, *, project: str | None = None, now_unix_s: float = 0, **members: Any) -> Explanation:
     raw = body(**members)
     asked = Asked(endpoint=endpoint_of(raw), body=raw, project=project, now_unix_s=now_unix_s)
-    return explain(of, by, asked, lambda request, deployment, tier: ("seed",) if "seed" in request.fields else ())
+    return explain(of, by, asked, left_by)
+
+
+def left_by(request: InferenceRequest, deployment: Deployment, tier: Tier) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return ("seed",) if "seed" in request.fields else (), ("top_p=1",) if "top_p" in request.fields else ()
 
 
 def queueing(of: Catalogue) -> Catalogue:

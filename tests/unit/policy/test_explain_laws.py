@@ -110,7 +110,7 @@ def charges_told(target: TargetStep) -> list[tuple[object, ...]]:
 @given(catalogues(), keys, bodies, st.integers(0, 2**62 - 1))
 def test_what_is_told_is_what_the_corridor_plans(of: Catalogue, by: Key, body: bytes, dice: int) -> None:
     asked = Asked(endpoint=Endpoint.CHAT, body=body, project=None, now_unix_s=0)
-    found, plan = explain(of, by, asked, lambda request, deployment, tier: ()), planned(of, by, body, dice)
+    found, plan = explain(of, by, asked, lambda request, deployment, tier: ((), ())), planned(of, by, body, dice)
     if isinstance(plan, GatewayError):
         assert found.refused is not None
         assert (found.refused.status, found.refused.message) == (status_of(plan), plan.message)

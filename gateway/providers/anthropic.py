@@ -1,0 +1,70 @@
+"""The Anthropic dialect: chat served by the Messages API of 2023-06-01. https://docs.anthropic.com/en/api/messages
+
+Requests are translated (`anthropic_request`), answers and streams are turned into OpenAI's and then treated as such: edited,
+judged and committed by the same rules. Times are Unix seconds. Pure.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+
+import msgspec
+
+from gateway.errors import InvalidJson
+from gateway.faults import Failed
+from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.providers.anthropic_answer import Head, completion
+from gateway.providers.anthropic_request import translate
+from gateway.providers.anthropic_stream import AnthropicStream
+from gateway.providers.headers import headers_of
+from gateway.providers.openai import OpenAI
+from gateway.providers.protocol import Answer, Call, Edits
+from gateway.providers.redaction import account_names
+from gateway.wire.request import InferenceRequest
+
+PATH = "/messages"
+"""Below the provider's base URL, which ends in the version."""
+
+VERSION = "2023-06-01"
+
+
+class Anthropic:
+    """The dialect as one provider speaks it; see `gateway.providers.protocol.Dialect`."""
+
+    def __init__(self, provider: Provider) -> None:
+        own = {"x_api_key": provider.api_key.reveal(), "anthropic_version": VERSION}
+        self._headers = headers_of(provider, accept="application/json", **own)
+        self._stream_headers = headers_of(provider, accept="text/event-stream", **own)
+        self._provider = provider
+        self._account = account_names(provider)
+        self._openai = OpenAI(provider)
+
+    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:  # noqa: ARG002
+        """Return the call. Raises `InvalidJson` for a conversation that the first look took for JSON, and is none."""
+        try:
+            found = translate(request, deployment, tier)
+        except (msgspec.DecodeError, RecursionError):
+            raise InvalidJson(
+                "The body holds what no JSON document may: a number, a character or a depth beyond all bounds"
+            ) from None
+        headers = self._stream_headers if request.stream else self._headers
+        return Call(path=PATH, headers=headers, body=found.body, dropped=found.dropped, lowered=found.lowered)
+
+    def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
+        """Read a complete 2xx body."""
+        return self._openai.answer(completion(body, self._head(edits)), edits)
+
+    def reader(self, edits: Edits) -> AnthropicStream:
+        """Return a fresh reader for one stream."""
+        return AnthropicStream(edits, self._provider.most_event_bytes, self._account, self._head(edits))
+
+    def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:
+        """Name what a 2xx means that should have been an event stream."""
+        return self._openai.not_a_stream(body, upstream_model=upstream_model)
+
+    def failure(self, status: int, headers: Mapping[bytes, bytes], body: bytes, *, upstream_model: str = "") -> Failed:
+        """Name what a status other than 2xx means."""
+        return self._openai.failure(status, headers, body, upstream_model=upstream_model)
+
+    def _head(self, edits: Edits) -> Head:
+        made_by = blake2b(f"{self._provider.name}\0{edits.upstream_model}".encode(), digest_size=5)
+        return Head(edits.id, edits.created_s, f"fp_{made_by.hexdigest()}")

@@ -1,0 +1,140 @@
+"""OpenAI's conversation in Anthropic's words: `messages` become `system` and `messages` (Messages API of 2023-06-01).
+
+Results of tools are told by the user there, and turns of one speaker in a row are one turn. What has no counterpart is left as it
+is, so that the provider refuses it in its own words. Pure.
+"""
+
+import re
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import msgspec
+
+Block = dict[str, object]
+
+SYSTEM_ROLES = ("system", "developer")
+
+SOUND_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What a tool call may be called; other providers, whose calls may stand in a conversation, go further."""
+
+MARK = "cache_control"
+"""Anthropic's mark on what is to be cached, which clients put into OpenAI's parts too."""
+
+decode = msgspec.json.Decoder().decode
+
+
+class Turn(msgspec.Struct):
+    """What one speaker says in one go; anything but blocks is what the client wrote in their place."""
+
+    role: object
+    content: list[object]
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """Who said what. `system` stands before all of it, wherever it was written."""
+
+    system: list[object]
+    messages: list[Turn]
+
+    @property
+    def awaits_tools(self) -> bool:
+        """Return whether the answer goes on from the results of tools, in the middle of the assistant's turn."""
+        last = self.messages[-1].content if self.messages else []
+        return any(isinstance(block, dict) and block.get("type") == "tool_result" for block in last)
+
+
+def conversation(raw: bytes) -> Conversation:
+    """Return the conversation that `messages` holds. Raises `msgspec.DecodeError` for what only looked like JSON."""
+    system: list[object] = []
+    turns: list[Turn] = []
+    for message in decode(raw):
+        role = message["role"]
+        if role in SYSTEM_ROLES:
+            system += _blocks(message.get("content"))
+            continue
+        turn = _turn(message)
+        if turns and turns[-1].role == turn.role:
+            turns[-1].content += turn.content
+        elif turn.content:
+            turns.append(turn)
+    return Conversation(system, turns)
+
+
+def _turn(message: Block) -> Turn:
+    content = [*_blocks(message.get("content"))]
+    if message["role"] == "tool":
+        result = {"type": "tool_result", "tool_use_id": sound_id(message.get("tool_call_id"))}
+        return Turn("user", [result | ({"content": content} if content else {})])
+    if message["role"] == "assistant":
+        calls = message.get("tool_calls")
+        content += [_text(refusal) for refusal in [message.get("refusal")] if refusal]
+        content += map(_call, calls if isinstance(calls, list) else [])
+    return Turn(message["role"], content)
+
+
+def _blocks(content: object) -> Iterator[object]:
+    """Yield a message's content as blocks. Texts without a word are none."""
+    if isinstance(content, list):
+        for part in content:
+            block = _block(part) if isinstance(part, dict) else part
+            if not (isinstance(block, dict) and block.get("type") == "text" and not block.get("text")):
+                yield block
+    elif content:
+        yield _text(content)
+
+
+def _block(part: Block) -> Block:
+    found: Block = part
+    match part.get("type"):
+        case "text":
+            found = _text(part.get("text"))
+        case "refusal":
+            found = _text(part.get("refusal"))
+        case "image_url":
+            image = part.get("image_url")
+            url = image.get("url") if isinstance(image, dict) else image
+            found = {"type": "image", "source": _source(url)}
+        case "file" if isinstance(file := part.get("file"), dict) and "file_data" in file:
+            found = {"type": "document", "source": _source(file["file_data"])}
+            found |= {"title": file["filename"]} if file.get("filename") else {}
+    return found | {MARK: part[MARK]} if MARK in part else found
+
+
+def _text(text: object) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _source(url: object) -> Block:
+    """Return where a file is: in the `data:` URL itself, or wherever else a URL leads."""
+    head, found, data = url.partition(",") if isinstance(url, str) else ("", "", "")
+    if found and head.startswith("data:") and head.endswith(";base64"):
+        return {"type": "base64", "media_type": head[len("data:") :].partition(";")[0], "data": data}
+    return {"type": "url", "url": url}
+
+
+def _call(call: object) -> object:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
+        return call
+    return {
+        "type": "tool_use",
+        "id": sound_id(call.get("id")),
+        "name": function.get("name"),
+        "input": _input(function.get("arguments")),
+    }
+
+
+def _input(arguments: object) -> object:
+    """Return a call's arguments as the object that they are the text of; models do write what is none."""
+    try:
+        found = decode(arguments) if isinstance(arguments, str) and arguments else arguments
+    except msgspec.DecodeError:
+        found = arguments
+    return found if isinstance(found, dict) else {"arguments": found} if found else {}
+
+
+def sound_id(call_id: object) -> object:
+    """Return what a call and its result are called: the same for both, and no other call's."""
+    if not isinstance(call_id, str) or SOUND_ID.fullmatch(call_id):
+        return call_id
+    return f"call_{blake2b(call_id.encode(), digest_size=16).hexdigest()}"
