@@ -1,0 +1,105 @@
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import UnsupportedParameter
+from gateway.policy.natures import ASKING, ASKS, Nature, asks_much, unsaid
+from gateway.policy.routing import Planner
+from gateway.policy.tiers import wish
+from gateway.providers import DIALECTS, NATURES
+from gateway.wire.request import Endpoint, InferenceRequest, parse
+from tests.catalogues import catalogue, deployment, key, model, provider
+
+EVERYTHING = Nature(lacks=frozenset(ASKS))
+POOR = provider("poor", nature=NATURES["anthropic"])
+
+
+def chat(**fields: Any) -> InferenceRequest:
+    return parse(Endpoint.CHAT, msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "x"}], **fields}))
+
+
+def completions(**fields: Any) -> InferenceRequest:
+    return parse(Endpoint.COMPLETIONS, msgspec.json.encode({"model": "m", "prompt": "x", **fields}))
+
+
+ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
+    ("choices", chat(n=2), "n"),
+    ("logprobs", chat(logprobs=True), "logprobs"),
+    ("logprobs", completions(logprobs=0), "logprobs"),
+    ("logit_bias", chat(logit_bias={"5": 1}), "logit_bias"),
+    ("penalties", chat(presence_penalty=0.5), "presence_penalty"),
+    ("penalties", chat(frequency_penalty=-1), "frequency_penalty"),
+    ("repetition_penalty", completions(repetition_penalty=1.1), "repetition_penalty"),
+    ("token_rules", completions(min_p=0.1), "min_p"),
+    ("token_rules", completions(stop_token_ids=[1]), "stop_token_ids"),
+    ("functions", chat(functions=[{"name": "f"}]), "functions"),
+    ("json_object", chat(response_format={"type": "json_object"}), "response_format"),
+    ("regex", chat(response_format={"type": "regex", "regex": "a"}), "response_format"),
+    ("sound", chat(modalities=["text", "audio"]), "modalities"),
+    ("sound", chat(audio={"voice": "a"}), "audio"),
+    ("web_search", chat(web_search_options={}), "web_search_options"),
+    ("blank_stop", chat(stop="\n"), "stop"),
+    ("blank_stop", chat(stop=["END", " "]), "stop"),
+)
+
+
+@pytest.mark.parametrize(("name", "request_", "field"), ASKED, ids=[f"{name}-{field}" for name, _, field in ASKED])
+def test_what_is_asked_for_is_found_by_its_field(name: str, request_: InferenceRequest, field: str) -> None:
+    assert asks_much(request_)
+    assert unsaid(Nature(lacks=frozenset({name})), request_) == field
+    assert unsaid(Nature(lacks=frozenset(ASKS) - {name}), request_) is None
+
+
+def test_everything_that_may_be_asked_for_is_shown() -> None:
+    assert {name for name, _, _ in ASKED} == set(ASKS)
+    assert {field for _, _, field in ASKED} == ASKING
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        chat(),
+        chat(n=1, logprobs=False, logit_bias={}, presence_penalty=0, frequency_penalty=0.0, functions=[], stop=["END"]),
+        chat(response_format={"type": "json_schema", "json_schema": {"name": "n"}}, modalities=["text"], audio=None),
+        completions(min_p=0, stop_token_ids=[], repetition_penalty=1.0, logprobs=None),
+    ],
+)
+def test_asking_for_nothing_needs_no_words(request_: InferenceRequest) -> None:
+    assert unsaid(EVERYTHING, request_) is None
+
+
+@given(st.sampled_from(ASKED), st.sampled_from(sorted(NATURES)))
+def test_what_asks_for_little_is_said_by_every_dialect(asked: tuple[str, InferenceRequest, str], dialect: str) -> None:
+    _, request, _ = asked
+    assert asks_much(request) or unsaid(NATURES[dialect], request) is None
+
+
+def test_every_dialect_has_a_nature() -> None:
+    assert NATURES.keys() == DIALECTS.keys()
+    assert all(nature.lacks <= ASKS.keys() for nature in NATURES.values())
+
+
+def planned(request: InferenceRequest, *models: Any) -> list[str]:
+    plan = Planner(catalogue(*models)).plan(key(), request, wish(None, key(), Endpoint.CHAT), dice=0)
+    return [candidate.target.deployment.provider.name for candidate in plan.candidates]
+
+
+def test_a_deployment_without_words_for_a_request_is_left_out() -> None:
+    both = model("m", deployment("m", POOR), deployment("m", provider("rich"), order=2))
+    assert planned(chat(n=2), both) == ["rich"]
+    assert planned(chat(n=1), both) == ["poor", "rich"]
+
+
+def test_a_request_that_nobody_can_say_is_refused_by_its_field() -> None:
+    with pytest.raises(UnsupportedParameter, match="'m' does not support 'logprobs'") as raised:
+        planned(chat(logprobs=True), model("m", deployment("m", POOR)))
+    assert raised.value.param == "logprobs"
+
+
+def test_a_fallback_of_the_configuration_without_words_is_left_out() -> None:
+    first = model("m", deployment("m", provider("rich")), fallbacks=("n",))
+    assert planned(chat(n=2), first, model("n", deployment("n", POOR))) == ["rich"]
+    assert planned(chat(), first, model("n", deployment("n", POOR))) == ["rich", "poor"]
