@@ -20,8 +20,8 @@ blocks = st.one_of(
     st.builds(lambda said: {"type": "thinking", "thinking": said, "signature": "s"}, words),
     st.just({"type": "redacted_thinking", "data": "x"}),
     st.builds(
-        lambda name, given: {"type": "tool_use", "id": f"toolu_{name}", "name": name, "input": given},
-        st.sampled_from("abc"),
+        lambda call, given: {"type": "tool_use", "id": f"toolu_{call}", "name": "f", "input": given},
+        st.uuids(),
         st.dictionaries(words, st.integers() | words, max_size=2),
     ),
 )
