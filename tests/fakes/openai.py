@@ -98,16 +98,22 @@ class Models:
 
     async def __call__(self, call: Call) -> None:
         body = msgspec.json.decode(call.request.body)
-        name = body["model"].removeprefix("up-")
+        name = self.asked_for(call, body).removeprefix("up-")
         if body.get("user") == "holder":
             await self.released()
             await answers()(call)
             return
         self.asked.append(name)
-        act = self.acts.get(name)
-        if act is None:
-            act = streams(*USUAL_STREAM, event({}, choices=[], usage=USAGE), DONE) if body.get("stream") else answers()
+        act = self.acts.get(name) or self.usual(call, body)
         await act(call)
+
+    def asked_for(self, call: Call, body: Mapping[str, Any]) -> str:
+        """Return the model that a request names."""
+        return str(body["model"])
+
+    def usual(self, call: Call, body: Mapping[str, Any]) -> Script:
+        """Return what a model does where a test says nothing."""
+        return streams(*USUAL_STREAM, event({}, choices=[], usage=USAGE), DONE) if body.get("stream") else answers()
 
     def forget(self) -> None:
         """Go back to the beginning."""

@@ -22,6 +22,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.explain import Asked, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
+from gateway.providers import NATURES
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
 
@@ -308,3 +309,20 @@ def test_a_budget_is_told_with_what_the_dearest_target_may_cost() -> None:
         None,
     )
     assert charge.rule == "budget of key or plan, in each UTC month: the most that the dearest target may cost"
+
+
+def test_a_deployment_whose_dialect_has_no_words_is_left_out_with_the_field() -> None:
+    poor = provider("poor", nature=NATURES["anthropic"])
+    found = told(catalogue(model("A", deployment("A", poor), deployment("A", P2))), key(), n=2, top_p=0.5)
+    assert found.chain is not None
+    assert [(left.deployment, left.rule) for left in found.chain.left_out] == [
+        ("A/poor", "the dialect of providers.poor (openai) has no 'n'")
+    ]
+    assert [target.deployment for target in found.targets] == ["A/p2"]
+    assert found.targets[0].adjusted_params == ("top_p=1",)
+
+
+def test_an_answer_that_a_dialect_wants_bounded_is_told_so() -> None:
+    poor = provider("poor", nature=NATURES["anthropic"])
+    found = told(catalogue(model("A", deployment("A", poor), max_output_tokens=77)), key())
+    assert found.targets[0].adjusted_params == ("max_tokens=77",)
