@@ -27,6 +27,10 @@ class Message(msgspec.Struct, gc=False):
     usage: object = None
 
 
+KIND = "chatcmpl-"
+"""What OpenAI's ids of chat begin with."""
+
+
 class Head(msgspec.Struct, frozen=True, gc=False):
     """What an answer and every chunk of one begin with: OpenAI's id and time, which Messages has not, and what made it."""
 
@@ -36,7 +40,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 
     def id_of(self, message_id: object) -> str:
         """Return the id for an answer that the provider calls so."""
-        return f"chatcmpl-{message_id if isinstance(message_id, str) and message_id else self.id}"
+        found = message_id if isinstance(message_id, str) and message_id else self.id
+        return found if found.startswith(KIND) else KIND + found
 
 
 decode = msgspec.json.Decoder(Message).decode

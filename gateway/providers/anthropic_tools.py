@@ -20,14 +20,20 @@ decode = msgspec.json.Decoder().decode
 
 def tools(request: InferenceRequest) -> Block:
     """Return `tools` and `tool_choice` as far as a request has any. Raises `msgspec.DecodeError`."""
-    offered = [*map(_tool, decode(request.members.value("tools") or b"[]"))] if request.fields.get("tools") else []
+    offered = [*map(_tool, decode(request.leaving("tools") or b"[]"))] if request.fields.get("tools") else []
     if not offered:
         # Where there is nothing to choose from, Messages takes no choice.
         return {}
-    choice = _choice(decode(request.members.value("tool_choice") or b"null"))
+    choice = _choice(decode(request.leaving("tool_choice") or b"null"))
     if request.fields.get("parallel_tool_calls") is False and choice.get("type") != "none":
         choice = {"type": "auto", **choice, "disable_parallel_tool_use": True}
     return {"tools": offered, "tool_choice": choice} if choice else {"tools": offered}
+
+
+def is_forced(offered: Block) -> bool:
+    """Return whether a tool has to be called."""
+    choice = offered.get("tool_choice")
+    return isinstance(choice, dict) and choice.get("type") in FORCED
 
 
 def _tool(tool: Block) -> Block:

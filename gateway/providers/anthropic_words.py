@@ -34,7 +34,7 @@ class Figures:
         self.tier: str | None = None
         """The word that asks for the tier that served."""
         self._prompt: Mapping[str, int] = {}
-        self._output: int | None = None
+        self._output = 0
         self._thinking: int | None = None
 
     def note(self, stated: object) -> None:
@@ -53,10 +53,10 @@ class Figures:
         self.tier = TIERS.get(word, word) if isinstance(word, str) else self.tier
 
     def usage(self) -> dict[str, object] | None:
-        """Return the `usage` object of an OpenAI answer, None while nothing was told."""
-        if not self._prompt and self._output is None:
+        """Return the `usage` object of an OpenAI answer; None while nobody has told of the prompt, which would be free."""
+        if not self._prompt:
             return None
-        prompt, output = sum(self._prompt.values()), self._output or 0
+        prompt, output = sum(self._prompt.values()), self._output
         found: dict[str, object] = {
             "prompt_tokens": prompt,
             "completion_tokens": output,

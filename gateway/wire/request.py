@@ -71,6 +71,10 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         options = self.fields.get("stream_options")
         return isinstance(options, dict) and bool(options.get("continuous_usage_stats"))
 
+    def leaving(self, name: str) -> bytes | None:
+        """Return a field as it leaves: as the gateway has changed it, else as the client wrote it; None where it is left out."""
+        return self.changes[name] if name in self.changes else self.members.value(name)
+
     def __repr__(self) -> str:
         return f"InferenceRequest({self.endpoint}, {self.members!r})"
 

@@ -122,6 +122,14 @@ class TestCall:
         found = DIALECT.call(request, Deployment(id="d", provider=PROVIDER, upstream_model="u"), Tier.DEFAULT, last=True)
         assert found.dropped == ("prompt_cache_key",)
 
+    def test_what_the_gateway_changed_is_sent(self) -> None:
+        request = parse(Endpoint.CHAT, b'{"model":"m","messages":[{"role":"user"}],"stop":"a"}')
+        asked = b'[{"role":"user","content":"changed"}]'
+        changed = msgspec.structs.replace(request, max_tokens=7, changes={"messages": asked})
+        found = DIALECT.call(changed, Deployment(id="d", provider=PROVIDER, upstream_model="u"), Tier.DEFAULT, last=True)
+        body = msgspec.json.decode(found.body)
+        assert (body["max_tokens"], body["messages"][0]["content"]) == (7, [said("changed")])
+
     def test_a_number_beyond_bounds_is_the_clients_fault(self) -> None:
         with pytest.raises(InvalidJson):
             raw_call(b'{"model":"m","messages":[{"role":"user","content":[1e999]}]}')
@@ -399,13 +407,28 @@ class TestAnswer:
         assert isinstance(found, Answer)
         assert msgspec.json.decode(found.body)["choices"][0]["finish_reason"] == finish
 
-    @pytest.mark.parametrize("usage", [None, {}, {"output_tokens": "5"}, {"input_tokens": -1, "output_tokens": True}])
+    @pytest.mark.parametrize(
+        "usage",
+        [
+            None,
+            {},
+            {"output_tokens": 5},
+            {"input_tokens": 0, "output_tokens": 5},
+            {"output_tokens": "5"},
+            {"input_tokens": -1, "output_tokens": True},
+        ],
+    )
     def test_usage_that_tells_nothing_is_none(self, usage: Any) -> None:
         body = msgspec.json.encode({"id": 5, "content": [{"type": "text", "text": "Hello"}], "usage": usage})
         found = DIALECT.answer(body, EDITS)
         assert isinstance(found, Answer)
         assert (found.usage, found.output_bytes) == (None, 5)
         assert msgspec.json.decode(found.body)["id"] == "chatcmpl-ours"
+
+    def test_an_id_of_openais_kind_is_kept(self) -> None:
+        found = DIALECT.answer(message().replace(b"msg_1", b"chatcmpl-up"), EDITS)
+        assert isinstance(found, Answer)
+        assert msgspec.json.decode(found.body)["id"] == "chatcmpl-up"
 
     @pytest.mark.parametrize("body", [b"", b"<html>", b"null", b"[]", b"{}", b'{"content":"x"}', b'{"content":[5]}', b"[" * 5000])
     def test_what_is_no_message_is_no_answer(self, body: bytes) -> None:
