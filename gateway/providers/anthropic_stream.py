@@ -61,7 +61,8 @@ class Chunks:
     def __init__(self, head: Head) -> None:
         self.figures = Figures()
         self._head = head
-        self._id = head.id_of(None)
+        self._beginning = self._begin_with(None)
+        """Of every chunk, up to its choices."""
         self._calls: dict[int, Call] = {}
         """By the index of their block."""
         self._stop_reason: str | None = None
@@ -89,7 +90,7 @@ class Chunks:
                 pass  # of another day: to be passed over, as its documentation asks
 
     def _start(self, message: Begun) -> Iterator[bytes]:
-        self._id = self._head.id_of(message.id)
+        self._beginning = self._begin_with(message.id)
         self.figures.note(message.usage)
         tier = {} if self.figures.tier is None else {"service_tier": self.figures.tier}
         yield self._chunk({"role": "assistant", "content": ""}, **tier)
@@ -134,15 +135,17 @@ class Chunks:
         return self._payload([{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}], **members)
 
     def _payload(self, choices: list[dict[str, object]], **members: object) -> bytes:
-        chunk = {
-            "id": self._id,
+        return self._beginning + encode(choices) + (b"," + encode(members)[1:] if members else b"}")
+
+    def _begin_with(self, message_id: object) -> bytes:
+        beginning = {
+            "id": self._head.id_of(message_id),
             "object": "chat.completion.chunk",
             "created": self._head.created,
             "model": "",
             "system_fingerprint": self._head.fingerprint,
-            "choices": choices,
         }
-        return encode(chunk | members)
+        return encode(beginning)[:-1] + b',"choices":'
 
 
 class AnthropicStream(OpenAIStream):
@@ -159,8 +162,13 @@ class AnthropicStream(OpenAIStream):
             failed = super()._event(chunk)
             if failed is not None:
                 return failed
-        usage = read_usage(self._chunks.figures.usage())
-        if usage is not None and usage != self.usage:
-            # Known long before it is told to the client, which is when a stream that breaks needs it.
-            self.usage, self._told_bytes = usage, self._progress.output_bytes
+        if self._chunks.figures.has_news:
+            self._take_figures()
         return None
+
+    def _take_figures(self) -> None:
+        """Know the usage long before the client is told, since a stream that breaks is charged by it."""
+        self._chunks.figures.has_news = False
+        usage = read_usage(self._chunks.figures.usage())
+        if usage is not None:
+            self.usage, self._told_bytes = usage, self._progress.output_bytes

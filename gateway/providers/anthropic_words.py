@@ -33,6 +33,7 @@ class Figures:
     def __init__(self) -> None:
         self.tier: str | None = None
         """The word that asks for the tier that served."""
+        self.has_news = False
         self._prompt: Mapping[str, int] = {}
         self._output = 0
         self._thinking: int | None = None
@@ -41,6 +42,7 @@ class Figures:
         """Take in a `usage` object; what it does not tell stays as it was."""
         if not isinstance(stated, dict):
             return
+        self.has_news = True
         told = {name: figure for name in PROMPT if (figure := _tokens(stated.get(name))) is not None}
         if any(told.values()):
             # No prompt is empty: some tell zeros at the end, where they know nothing.

@@ -389,3 +389,21 @@ async def test_azures_errors_are_of_their_class(code: str, at: Scene) -> None:
     at.models.acts["z-gpt"] = refuses(status, openai.encode({"error": {"code": code, "message": words}}))
     answer = await at.ask(model="z", fail_fast=True)
     assert (answer.status_code, answer.json()["error"]["code"]) == (told_status, told_code)
+
+
+async def refused_or_served(at: Scene, content: bytes) -> int:
+    """Ask with this content; return the status, which is 400 for what is no JSON."""
+    body = b'{"model":"c","messages":[{"role":"user","content":%b}]}' % content
+    answer = await at.run.client.post(ROUTE, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 200 or answer.json()["error"]["code"] == "invalid_json"
+    return answer.status_code
+
+
+async def test_what_only_looked_like_json_is_the_clients_fault(at: Scene) -> None:
+    assert await refused_or_served(at, b"[1e999]") == 400
+    assert at.models.asked == []
+    # How deep is too deep depends on where it is looked into: whatever the first look let pass is served or refused.
+    statuses = [await refused_or_served(at, b"[" * depth + b"]" * depth) for depth in range(880, 1_000, 2)]
+    assert set(statuses) == {200, 400}
+    await at.run.settled()
+    assert await at.run.leases() == 0
