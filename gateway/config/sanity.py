@@ -3,7 +3,7 @@
 Names are `naming`'s to check, secrets `secrecy`'s; the bounds of one value alone are in its type.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -12,7 +12,7 @@ from gateway.config.addresses import is_public_http, url_problem
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
 from gateway.config.rights import enforced, rights
-from gateway.config.structs.supply import Provider
+from gateway.config.structs.supply import Provider, Quirks
 from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import charges
@@ -21,6 +21,14 @@ from gateway.wire.request import Endpoint
 
 USUAL_TOKENS = 1024
 """What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
+
+NO_QUIRKS = Quirks()
+QUIRKS_OF_OTHERS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("adaptive_thinking",),
+    "anthropic": ("fail_fast", "stream_options", "max_tokens_field"),
+    "azure": ("adaptive_thinking",),
+}
+"""By dialect, what it has no use for: nothing that a file says is ignored."""
 
 _RATES = ("rpm", "tpm", "tpm_in", "tpm_out", "rpd")
 _RESERVED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "authorization"})
@@ -119,6 +127,9 @@ def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
     lacking = [endpoint for endpoint in provider.endpoints if endpoint not in NATURES[provider.dialect].endpoints]
     if lacking:
         yield parsed.problem((*where, "endpoints"), f"the dialect {provider.dialect} has no {', '.join(lacking)}")
+    for quirk in QUIRKS_OF_OTHERS[provider.dialect]:
+        if getattr(provider.quirks, quirk) != getattr(NO_QUIRKS, quirk):
+            yield parsed.problem((*where, "quirks", quirk), f"means nothing in the dialect {provider.dialect}")
     is_classic = provider.dialect == "azure" and not provider.base_url.rstrip("/").endswith("/v1")
     if is_classic and provider.api_version is None:
         yield parsed.problem((*where, "api_version"), "is missing: only a base URL that ends in /openai/v1 goes without")

@@ -38,14 +38,12 @@ class Anthropic:
         self._account = account_names(provider)
         self._openai = OpenAI(provider)
 
-    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:  # noqa: ARG002
-        """Return the call. Raises `InvalidJson` for a conversation that the first look took for JSON, and is none."""
+    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:  # noqa: ARG002 - there is no queue to stay out of
+        """Return the call. Raises `InvalidJson` for what only looked like JSON as long as nobody looked into it."""
         try:
             found = translate(request, deployment, tier)
         except (msgspec.DecodeError, RecursionError):
-            raise InvalidJson(
-                "The body holds what no JSON document may: a number, a character or a depth beyond all bounds"
-            ) from None
+            raise InvalidJson("The body holds a number beyond all bounds, or is nested too deeply") from None
         headers = self._stream_headers if request.stream else self._headers
         return Call(path=PATH, headers=headers, body=found.body, dropped=found.dropped, lowered=found.lowered)
 

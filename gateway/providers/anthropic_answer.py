@@ -11,10 +11,10 @@ class Block(msgspec.Struct, gc=False):
     """A part of what is said: a text, a thought, a tool call, or what has no counterpart."""
 
     type: str
-    text: str = ""
-    thinking: str = ""
-    id: str = ""
-    name: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
     input: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -78,8 +78,8 @@ def _said(content: list[Block]) -> dict[str, object]:
         for block in content
         if block.type == "tool_use"
     ]
-    text = "".join(block.text for block in content if block.type == "text")
-    thought = "".join(block.thinking for block in content if block.type == "thinking")
+    text = "".join(block.text or "" for block in content if block.type == "text")
+    thought = "".join(block.thinking or "" for block in content if block.type == "thinking")
     said: dict[str, object] = {"role": "assistant", "content": text if text or not calls else None, "refusal": None}
     if thought:
         said["reasoning_content"] = thought

@@ -20,9 +20,9 @@ class Said(msgspec.Struct, gc=False):
     """What a delta adds to a block, or tells of the whole message."""
 
     type: str | None = None
-    text: str = ""
-    thinking: str = ""
-    partial_json: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
     stop_reason: str | None = None
 
 
@@ -121,6 +121,8 @@ class Chunks:
             call.input = None
 
     def _stop(self) -> Iterator[bytes]:
+        for index in self._calls:
+            yield from self._end(index)
         if self._stop_reason is not None:
             yield self._chunk({}, finish=finish_reason(self._stop_reason))
         usage = self.figures.usage()

@@ -70,9 +70,10 @@ class Figures:
         return found
 
 
-def arguments(given: object) -> str:
-    """Return a tool call's arguments as the JSON text that clients of OpenAI's read."""
-    return msgspec.json.encode(given).decode()
+def arguments(given: msgspec.Raw) -> str:
+    """Return a tool call's arguments as the JSON text that clients of OpenAI's read; a call without any has an empty object."""
+    text = bytes(given).decode()
+    return "{}" if text == "null" else text
 
 
 def _tokens(figure: object) -> int | None:

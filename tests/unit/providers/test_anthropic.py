@@ -425,6 +425,14 @@ class TestAnswer:
         assert (found.usage, found.output_bytes) == (None, 5)
         assert msgspec.json.decode(found.body)["id"] == "chatcmpl-ours"
 
+    def test_what_is_null_says_nothing(self) -> None:
+        call = {"type": "tool_use", "id": "t", "name": "f", "input": None}
+        found = DIALECT.answer(message({"type": "text", "text": None}, {"type": "thinking"}, call), EDITS)
+        assert isinstance(found, Answer)
+        said = msgspec.json.decode(found.body)["choices"][0]["message"]
+        assert (said["content"], said["tool_calls"][0]["function"]["arguments"]) == (None, "{}")
+        assert "reasoning_content" not in said
+
     def test_an_id_of_openais_kind_is_kept(self) -> None:
         found = DIALECT.answer(message().replace(b"msg_1", b"chatcmpl-up"), EDITS)
         assert isinstance(found, Answer)

@@ -178,6 +178,15 @@ class TestEnd:
         call = begin(type="tool_use", id="t", name="f", input={}) + stop()
         assert joined(play([start() + call + bare])[1])["finish"] == "tool_calls"
 
+    def test_a_call_that_is_not_ended_has_its_arguments_all_the_same(self) -> None:
+        calls = begin(type="tool_use", id="t", name="f", input={"a": 1}) + begin(1, type="tool_use", id="u", name="g", input=None)
+        found = joined(play([start() + calls + end("tool_use")])[1])
+        assert [call["arguments"] for call in found["tool_calls"]] == ['{"a":1}', "{}"]
+
+    def test_what_is_null_says_nothing(self) -> None:
+        said = begin(type="text", text=None) + add(text=None, thinking=None, partial_json=None) + text("x", 1)
+        assert joined(play([start() + said + end()])[1])["content"] == "x"
+
     def test_an_end_of_nothing_is_no_answer(self) -> None:
         _, out, failed = play([start() + event("message_stop")])
         assert failed is not None
