@@ -17,9 +17,10 @@ from gateway.providers.anthropic_request import translate
 from gateway.providers.anthropic_stream import AnthropicStream
 from gateway.providers.headers import headers_of
 from gateway.providers.openai import OpenAI
+from gateway.providers.over_chat import OverChat
 from gateway.providers.protocol import Answer, Call, Edits
 from gateway.providers.redaction import account_names
-from gateway.wire.request import InferenceRequest
+from gateway.wire.request import Endpoint, InferenceRequest
 
 PATH = "/messages"
 """Below the provider's base URL, which ends in the version."""
@@ -38,8 +39,15 @@ class Anthropic:
         self._account = account_names(provider)
         self._openai = OpenAI(provider)
 
-    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:  # noqa: ARG002 - there is no queue to stay out of
+    def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:  # noqa: ARG002
         """Return the call. Raises `InvalidJson` for what only looked like JSON as long as nobody looked into it."""
+        # There is no queue to stay out of, so that `last` changes nothing.
+        if request.endpoint is Endpoint.CHAT:
+            return self._call(request, deployment, tier)
+        over_chat = OverChat(request, deployment, self)
+        return over_chat.call(self._call(each, deployment, tier) for each in over_chat.requests())
+
+    def _call(self, request: InferenceRequest, deployment: Deployment, tier: Tier) -> Call:
         try:
             found = translate(request, deployment, tier)
         except (msgspec.DecodeError, RecursionError):

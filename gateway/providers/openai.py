@@ -64,9 +64,8 @@ class OpenAI:
         if request.endpoint in self._provider.endpoints:
             return self._call(request, deployment, tier, last=last)
         over_chat = OverChat(request, deployment, self)
-        first, *further = (self._call(each, deployment, tier, last=last) for each in over_chat.requests())
-        bodies = tuple(each.body for each in further)
-        return replace(first, path=self._place(Endpoint.CHAT, deployment)[0], further=bodies, translation=over_chat)
+        call = over_chat.call(self._call(each, deployment, tier, last=last) for each in over_chat.requests())
+        return replace(call, path=self._place(Endpoint.CHAT, deployment)[0])
 
     def _call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
         provider = self._provider

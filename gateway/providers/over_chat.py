@@ -4,7 +4,7 @@ No words are put around the prompt. What cannot be said in chat never gets here:
 failure names the client's own fields. Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from gateway.providers.chunks import output_bytes
 from gateway.providers.over_chat_answer import Bill, Split, fingerprint, head
 from gateway.providers.over_chat_stream import OverChatStream
 from gateway.providers.over_chat_text import Asked, ChatChunk, Text, decode_chat
-from gateway.providers.protocol import Answer, Dialect, Edits
+from gateway.providers.protocol import Answer, Call, Dialect, Edits
 from gateway.wire.request import Endpoint, InferenceRequest
 
 NOT_IN_CHAT: Mapping[str, bytes | None] = dict.fromkeys(("prompt", "echo", "suffix", "best_of", "data"))
@@ -52,6 +52,11 @@ class OverChat:
         asked = {**self._request.changes, **NOT_IN_CHAT, **self._logprobs()}
         for part in self._split.parts:
             yield replace(self._request, changes={**asked, "messages": self._messages(part.prompt)})
+
+    def call(self, calls: Iterable[Call]) -> Call:
+        """Return the calls of all requests as one: the first, which the others follow."""
+        first, *further = calls
+        return replace(first, further=tuple(each.body for each in further), translation=self)
 
     def take(self, body: bytes, edits: Edits) -> Answer | Failed | None:
         """Take the complete 2xx body of the next call; return the answer once all are there, or why there is none."""

@@ -31,7 +31,14 @@ def test_the_classic_endpoint_names_the_deployment_in_its_path() -> None:
     found = call(CLASSIC)
     assert found.path == "/deployments/my-gpt/chat/completions?api-version=2024-10-21"
     assert found.body == b'{"messages": [{"role":"user"}], "x": 1.50}'
-    assert call(CLASSIC, body=b'{"model":"m","prompt":"x"}').path == "/deployments/my-gpt/completions?api-version=2024-10-21"
+
+
+def test_completions_go_by_their_own_path_or_by_that_of_chat() -> None:
+    native = msgspec.structs.replace(CLASSIC, endpoints=frozenset({Endpoint.COMPLETIONS}))
+    assert call(native, body=b'{"model":"m","prompt":"x"}').path == "/deployments/my-gpt/completions?api-version=2024-10-21"
+    over_chat = call(CLASSIC, body=b'{"model":"m","prompt":"x"}')
+    assert over_chat.path == "/deployments/my-gpt/chat/completions?api-version=2024-10-21"
+    assert b'"messages"' in over_chat.body
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "a?b", "a#b", "a%2fb", "é"])
