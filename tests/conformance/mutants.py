@@ -20,66 +20,86 @@ class Fault(Mutant, frozen=True):
 
 FAULTS = (
     Fault(
-        "a bound off by one", "gateway/wire/fields.py", '"top_logprobs": integer(0, 20),', '"top_logprobs": integer(0, 21),', ()
+        "a bound off by one",
+        "gateway/wire/fields.py",
+        '"top_logprobs": integer(0, 20),',
+        '"top_logprobs": integer(0, 21),',
+        ("s001.chat.top_logprobs.above",),
     ),
     Fault(
         "a field that is not passed on",
         "gateway/providers/openai.py",
         'NEVER_SENT = frozenset({"api_key",',
         'NEVER_SENT = frozenset({"seed", "api_key",',
-        (),
+        ("oai.chat.seed.big", "s003.seed.2_63", "printed.seed003.without_models.v1"),
     ),
     Fault(
         "an output bound under the client's name for it",
         "gateway/providers/openai.py",
         "name = self._provider.quirks.max_tokens_field or (",
         "name = (",
-        (),
+        ("s001.chat.max_completion_tokens.renamed", "s001.chat.max_tokens.renamed"),
     ),
     Fault(
         "usage that nobody asked for",
         "gateway/providers/openai_stream.py",
         "if self.usage is not None and self._edits.show_usage:",
         "if self.usage is not None:",
-        (),
+        (
+            "d32.v1.chat.stream.usage_not_asked",
+            "d32.nebius.completions.stream_options.empty",
+            "stream.chat.deepinfra_prefix.usage_on_finish_kept",
+        ),
     ),
     Fault(
         "a stream without an end mark",
         "gateway/providers/openai_stream.py",
         'self._out.append(b"data: [DONE]\\n\\n")',
         "pass",
-        (),
+        ("d18.walk.role_then_error", "d32.v1.chat.stream.usage_not_asked"),
     ),
-    Fault("bad fields without detail", "gateway/wire/envelope.py", "    if bad or with_detail:", "    if with_detail:", ()),
+    Fault(
+        "bad fields without detail",
+        "gateway/wire/envelope.py",
+        "    if bad or with_detail:",
+        "    if with_detail:",
+        ("body.chat.empty_object", "d30.all_bad_fields", "body.chat.top_null"),
+    ),
     Fault(
         "the first bad field alone",
         "gateway/wire/request.py",
         "raise Unprocessable((*missing, *wrong))",
         "raise Unprocessable((*missing, *wrong)[:1])",
-        (),
+        ("d30.all_bad_fields", "d30.missing_and_bad"),
     ),
     Fault(
         "a wait that is not told",
         "gateway/wire/envelope.py",
         "    if error.retry_after_ms is not None:",
         "    if error.retry_after_ms is not None and error is None:",
-        (),
+        ("upstream.429.hint", "upstream.429.engine_overloaded.stream"),
     ),
     Fault(
         "the provider's name for the model",
         "gateway/providers/editing.py",
         '{"model": encode(edits.model),',
         '{"model": encode(edits.upstream_model),',
-        (),
+        ("answer.chat.model_public", "d17.duo.failover"),
     ),
     Fault(
         "the gateway's account blamed on the client",
         "gateway/errors.py",
         '502, "upstream_error", "upstream_auth_error"',
         '401, "upstream_error", "upstream_auth_error"',
-        (),
+        ("upstream.401.openai", "upstream.401.stream", "upstream.403"),
     ),
-    Fault("a tier that is not told", "gateway/providers/editing.py", "None if edits.tier is None else encode(tier)", "None", ()),
+    Fault(
+        "a tier that is not told",
+        "gateway/providers/editing.py",
+        "None if edits.tier is None else encode(tier)",
+        "None",
+        ("d32.v1.chat.absent", "d32.deepinfra.completions.auto"),
+    ),
 )
 
 

@@ -62,6 +62,7 @@ def settings() -> dict[str, Any]:
     found = config(dict.fromkeys(("claude", "gpt", "plain"), "{upstream}"), models, breaker=FORGIVING)
     providers = found["providers"]
     providers["claude"] |= {"dialect": "anthropic", "endpoints": ["chat"], "tiers": TIERS}
+    providers["plain"] |= {"endpoints": ["chat"]}
     providers["gpt"] |= {"dialect": "azure", "base_url": "{upstream}/openai", "api_version": VERSION}
     return found
 
@@ -407,3 +408,21 @@ async def test_what_only_looked_like_json_is_the_clients_fault(at: Scene) -> Non
     assert set(statuses) == {200, 400}
     await at.run.settled()
     assert await at.run.leases() == 0
+
+
+@pytest.mark.parametrize("name", ["p", "c"])
+async def test_completions_are_made_of_chat_whoever_speaks(name: str, at: Scene) -> None:
+    asked: dict[str, Any] = {"path": "/v1/completions", "model": name, "prompt": ["Hi", "Ho"], "echo": True}
+    whole = (await at.ask(**asked)).json()
+    assert [(choice["index"], choice["text"], choice["finish_reason"]) for choice in whole["choices"]] == [
+        (0, "HiHello", "stop"),
+        (1, "HoHello", "stop"),
+    ]
+    answer = await at.ask(**asked, **STREAMED)
+    assert answer.content.endswith(DONE)
+    *parts, usage = chunks(answer.content.removesuffix(DONE))
+    said = ["".join(c["text"] for part in parts for c in part["choices"] if c["index"] == index) for index in (0, 1)]
+    assert (said, usage["choices"]) == (["HiHello", "HoHello"], [])
+    assert same(usage["usage"]) == same(whole["usage"])
+    refused = await at.ask(path="/v1/completions", model=name, prompt="Hi", suffix="end")
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "suffix")
