@@ -1,5 +1,6 @@
 """Whether the secrets of a configuration are any: present, long enough, one for each key. No message shows one."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,6 +10,11 @@ from gateway.config.structs.tenancy import Key
 from gateway.policy.catalogue import Secret
 from gateway.policy.credentials import SECRET_LENGTH_MIN, digest, is_digest, is_secret, parse_digest
 
+_PLACEHOLDER = re.compile(r"(bearer +)?(<.*>|\$(\w+|\(.*\)|\{.*\})|\{\{.*\}\}|%\w+%)", re.ASCII | re.IGNORECASE)
+"""A text that was to be replaced, and what other tools take for a variable: anybody could guess it."""
+
+_IS_PLACEHOLDER = "is a placeholder: a variable is written ${NAME}, and what it brings in is taken as it is"
+
 
 def check(parsed: Parsed) -> Iterator[Problem]:
     """Yield each secret that protects nothing, and each key that is not one key."""
@@ -16,6 +22,9 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     for name, provider in config.providers.items():
         if provider.api_key is not None:
             yield from _credential(parsed, ("providers", name, "api_key"), provider.api_key)
+        for header, value in provider.headers.items():
+            if _PLACEHOLDER.fullmatch(value.reveal()):
+                yield parsed.problem(("providers", name, "headers", header), _IS_PLACEHOLDER)
     if config.ops.admin_token:
         yield from _own_secret(parsed, ("ops", "admin_token"), config.ops.admin_token)
     if config.keys_pepper is not None:
@@ -30,14 +39,16 @@ def _credential(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Proble
     text = secret.reveal()
     if not text:
         yield parsed.problem(where, "is empty: leave the field out for a provider that wants no credential")
-    elif text.startswith("<") and text.endswith(">"):
-        yield parsed.problem(where, "is a placeholder")
+    elif _PLACEHOLDER.fullmatch(text):
+        yield parsed.problem(where, _IS_PLACEHOLDER)
     elif not (text.isascii() and text.isprintable()) or text != text.strip():
         yield parsed.problem(where, "must be printable ASCII without blanks around it")
 
 
 def _own_secret(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Problem]:
-    if not is_secret(secret.reveal()):
+    if _PLACEHOLDER.fullmatch(secret.reveal()):
+        yield parsed.problem(where, _IS_PLACEHOLDER)
+    elif not is_secret(secret.reveal()):
         yield parsed.problem(where, f"must be at least {SECRET_LENGTH_MIN} printable ASCII characters without blanks around them")
 
 

@@ -8,14 +8,14 @@ PEPPER = "0123456789abcdef"
 SECRET = "a-secret-of-this-test"
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ("ops: {admin_token: ${X}}", "ops.admin_token"),
-        ("keys_pepper: ${X}", "keys_pepper"),
-        ("keys: [{name: k, secret: ${X}}]", "keys[0].secret"),
-    ],
-)
+OWN_SECRETS = [
+    ("ops: {admin_token: ${X}}", "ops.admin_token"),
+    ("keys_pepper: ${X}", "keys_pepper"),
+    ("keys: [{name: k, secret: ${X}}]", "keys[0].secret"),
+]
+
+
+@pytest.mark.parametrize(("text", "where"), OWN_SECRETS)
 @pytest.mark.parametrize("value", ["fifteen-letters", "sixteen-letters-\n", " sixteen-letters", "sixteen-lettérs-"])
 def test_cfg_01_what_protects_nothing_is_refused(text: str, where: str, value: str) -> None:
     assert [line.split(":")[0] for line in lines(findings(text, {"X": value}).errors)] == [where]
@@ -26,10 +26,46 @@ def test_an_admin_token_may_be_empty_for_loopback_alone() -> None:
     assert findings("ops: {admin_token: ${TOKEN:-}}").errors == []
 
 
+ONE_PROVIDER = "providers: {p: {base_url: https://a, %s}}\nmodels: {m: {deployments: [{provider: p, model: m}]}}"
+
+
+def wrong(setting: str, value: str) -> list[str]:
+    """Return what is wrong with a provider of this setting, where `X` is this value."""
+    return lines(check(read(ONE_PROVIDER % setting, {"X": value})).errors)
+
+
 @pytest.mark.parametrize("value", ["", "<your-key>", "sk-a\n", "sk-é", " sk-a"])
 def test_cfg_01_a_providers_credential_is_one(value: str) -> None:
-    text = "providers: {p: {base_url: https://a, api_key: ${X}}}\nmodels: {m: {deployments: [{provider: p, model: m}]}}"
-    assert [problem.where for problem in check(read(text, {"X": value})).errors] == ["providers.p.api_key"]
+    assert [line.split(":")[0] for line in wrong("api_key: ${X}", value)] == ["providers.p.api_key"]
+
+
+PLACEHOLDERS = [
+    "<the-key-of-this-account>", "${THE_KEY_OF_THIS_ACCOUNT}", "${KEY:-of this account}", "$THE_KEY_OF_THIS_ACCOUNT",
+    "$(cat the-key-of-this)", "{{ .Values.the.key }}", "%THE_KEY_OF_THIS_ACCOUNT%",
+]  # fmt: skip
+"""What configurations, shells, orchestrators, charts and batch files leave behind where nobody filled it in."""
+
+
+@pytest.mark.parametrize("value", PLACEHOLDERS)
+def test_cfg_01_a_placeholder_is_no_secret_of_anybodys(value: str) -> None:
+    for text, where in OWN_SECRETS:
+        [line] = lines(findings(text, {"X": value}).errors)
+        assert line.startswith(f"{where}: is a placeholder")
+    for setting, where in (
+        ("api_key: ${X}", "api_key"),
+        ("headers: {authorization-of-ours: ${X}}", "headers.authorization-of-ours"),
+    ):
+        for scheme in ("", "Bearer ", "bearer  "):
+            [line] = wrong(setting, f"{scheme}{value}")
+            assert line.startswith(f"providers.p.{where}: is a placeholder")
+
+
+@pytest.mark.parametrize(
+    "value", ["sk-<0123456789>-x", "$ixteen-letters-", "100%-of-the-letters%", "{sixteen-letters}", "a$THE_KEY_OF_THEM"]
+)
+def test_cfg_01_a_secret_may_have_any_of_their_signs(value: str) -> None:
+    assert [found for text, _ in OWN_SECRETS for found in findings(text, {"X": value}).errors] == []
+    assert wrong("api_key: ${X}", value) == wrong("headers: {x-of-ours: ${X}}", value) == []
 
 
 def test_a_secret_and_the_digest_of_it_are_one_key() -> None:
