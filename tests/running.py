@@ -48,7 +48,7 @@ class Running:
         await self.gateway._sweep.empty.wait()
         corridor = self.gateway._corridor
         while len(corridor.tasks) + len(corridor.remainders):
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.001)
 
     async def waiting(self, count: int) -> None:
         """Wait until so many requests wait for a model."""

@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import DONE, JSON, SSE, USAGE, answers, event, refuses, silence, streams
+from tests.field.metering import Metered
 from tests.field.walking import (
     CHAT,
     CHAT_STREAM,
@@ -31,14 +32,14 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     short = model(name="short", timeouts={"total": "200ms"})
     async with walking(walks(models={"short": short}), valkey_server, tmp_path_factory) as found:
         yield found
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def walk(shared: Scene) -> AsyncIterator[Scene]:
+async def walk(shared: Metered) -> AsyncIterator[Metered]:
     yield shared
     await shared.rest()
 
@@ -68,7 +69,7 @@ TROUBLES: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("mode", STREAMS, ids=str)
 @pytest.mark.parametrize("beginning", harmless(CHAT_STREAM))
-async def test_fb_01_an_error_behind_a_harmless_beginning(beginning: str, mode: Mode, walk: Scene) -> None:
+async def test_fb_01_an_error_behind_a_harmless_beginning(beginning: str, mode: Mode, walk: Metered) -> None:
     for trouble, outcome in TROUBLES.values() if mode.chat else [TROUBLES["quota"]]:
         walk.models.asked.clear()
         walk.models.acts.update({"A": streams(*harmless(mode)[beginning], trouble), "B": mode.answer("Hello")})
@@ -78,8 +79,8 @@ async def test_fb_01_an_error_behind_a_harmless_beginning(beginning: str, mode: 
         assert walk.models.asked == ["A", "B"]
         assert response.text.count('"role"') == mode.chat
         assert payloads(response).count("[DONE]") == 1
-    row = (await walk.run.rows())[0]
-    assert (row["model_served"], row["attempts"], row["outcome"]) == ("B", 2, "ok")
+        line = (await walk.notes.lines())[-1]
+        assert (line["model_served"], len(line["attempts"]), line["outcome"]) == ("B", 2, "ok")
 
 
 @pytest.mark.parametrize("mode", STREAMS, ids=str)
@@ -122,7 +123,7 @@ async def test_fb_01_wherever_the_bytes_are_cut(framing: str, walk: Scene) -> No
     ids=["reset", "cut", "end", "server", "busy", "client", "list", "detail", "html"],
 )
 async def test_fb_02_after_content_nobody_else_is_asked(
-    broken: bytes, then: Callable[[Call], None], mode: Mode, walk: Scene
+    broken: bytes, then: Callable[[Call], None], mode: Mode, walk: Metered
 ) -> None:
     walk.models.acts["A"] = streams(mode.chunk(), mode.chunk("Once upon"), *([broken] if broken else []), then=then)
     response = await mode.ask(walk, models=["A", "B"])
@@ -132,7 +133,7 @@ async def test_fb_02_after_content_nobody_else_is_asked(
     assert "[DONE]" not in response.text
     assert "internal" not in response.text, "nothing of what the provider said of itself"
     assert walk.models.asked == ["A"]
-    assert (await walk.run.rows())[0]["outcome"] == "interrupted"
+    assert (await walk.line())["outcome"] == "interrupted"
 
 
 @pytest.mark.parametrize("framing", FRAMINGS)

@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from tests.fakes.http_server import Script
 from tests.fakes.openai import BUSY, CONTEXT, FILTERED, error, refuses, silence, streams
+from tests.field.metering import Metered
 from tests.field.walking import CHAT, CHAT_STREAM, MODES, STREAMS, Mode, model, outcomes, reset, walking, walks
 from tests.integration.scene import Scene
 from tests.valkey import Valkey
@@ -17,7 +18,7 @@ OPTED_IN = ["capacity", "unavailable", "context_length", "content_filter"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     models = {"short": model(name="short", timeouts={"first_content": "150ms", "total": "150ms"})}
     models |= {"small": model(name="small", context_window=10), "large": model(name="large", context_window=20)}
     breaker = {"open": "60s", "cooldown_max": "1ms"}
@@ -27,7 +28,7 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def walk(shared: Scene) -> AsyncIterator[Scene]:
+async def walk(shared: Metered) -> AsyncIterator[Metered]:
     yield shared
     await shared.rest()
     await reset(shared)
@@ -115,7 +116,7 @@ MISTAKE = b'{"error":{"message":"messages: at least one user message","type":"in
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_fb_20_a_clients_mistake_inside_a_200_is_its_own(mode: Mode, walk: Scene) -> None:
+async def test_fb_20_a_clients_mistake_inside_a_200_is_its_own(mode: Mode, walk: Metered) -> None:
     inside = streams(mode.chunk(), b"data: " + MISTAKE + b"\n\n") if mode.stream else refuses(200, MISTAKE)
     walk.models.acts["T1"] = inside
     for _ in range(20):
@@ -126,7 +127,7 @@ async def test_fb_20_a_clients_mistake_inside_a_200_is_its_own(mode: Mode, walk:
     assert set(walk.models.asked) == {"T1"}
     walk.models.acts.clear()
     assert outcomes(await mode.ask(walk, model="T")) == ["ok"], "nobody blames the provider"
-    assert [row["outcome"] for row in await walk.run.rows()][:2] == ["ok", "client_error"]
+    assert [line["outcome"] for line in await walk.notes.lines()] == ["client_error"] * 20 + ["ok"]
 
 
 @pytest.mark.parametrize("mode", STREAMS, ids=str)

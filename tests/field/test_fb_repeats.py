@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from tests.fakes.http_server import BlackHole, Call, Script
 from tests.fakes.openai import BUSY, JSON, SSE, Models, completion, error, refuses, silence
+from tests.field.metering import Metered
 from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, model, outcomes, walking, walks
 from tests.integration.scene import Scene, scene
 from tests.valkey import Valkey
@@ -20,7 +21,7 @@ FORGIVING = {"failures": 1_000, "window": "1ms", "cooldown_max": "1ms", "open": 
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     quick = {"first_content": "80ms", "total": "80ms"}
     models = {
         "T": model("p", "q", name="T", timeouts=quick),
@@ -38,7 +39,7 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def walk(shared: Scene) -> AsyncIterator[Scene]:
+async def walk(shared: Metered) -> AsyncIterator[Metered]:
     yield shared
     await shared.rest()
 
@@ -89,15 +90,15 @@ async def test_fb_15_what_was_sent_is_not_sent_there_again(script: Script, mode:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_fb_15_what_was_never_sent_goes_on_and_costs_nothing(mode: Mode, walk: Scene) -> None:
+async def test_fb_15_what_was_never_sent_goes_on_and_costs_nothing(mode: Mode, walk: Metered) -> None:
     walk.models.acts["half2"] = mode.answer("Hello")
     response = await mode.ask(walk, model="half")
     assert (mode.text(response), outcomes(response)) == ("Hello", ["connect", "ok"])
     response = await mode.ask(walk, models=["closed", "hole"])
     assert (response.status_code, response.json()["error"]["code"]) == (502, "upstream_unavailable")
     assert outcomes(response) == ["connect", "connect"]
-    row = (await walk.run.rows())[0]
-    assert (row["outcome"], row["cost_micro_usd"], row["input_tokens"]) == ("upstream_error", 0, 0)
+    line = (await walk.notes.lines())[-1]
+    assert (line["outcome"], line["cost_nano_usd"], line["input_tokens"]) == ("upstream_error", 0, 0)
 
 
 async def test_fb_15_work_that_is_repeated_is_a_share_of_what_is_asked(valkey: Valkey, tmp_path: Path) -> None:
@@ -125,15 +126,15 @@ async def fails_at_its_going(call: Call) -> None:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("script", [silence, head_alone, fails_at_its_going], ids=lambda script: script.__name__)
-async def test_fb_16_nobody_else_is_asked_for_a_client_that_has_left(script: Script, mode: Mode, walk: Scene) -> None:
+async def test_fb_16_nobody_else_is_asked_for_a_client_that_has_left(script: Script, mode: Mode, walk: Metered) -> None:
     walk.models.acts["alone"] = script
     before = len(walk.server.requests)
     asking = asyncio.create_task(mode.ask(walk, models=["alone", "B", "C"]))
     await walk.server.until(lambda: len(walk.server.requests) > before)
     await leave(asking, walk)
     assert walk.models.asked == ["alone"]
-    row = (await walk.run.rows())[0]
-    assert (row["outcome"], row["status"]) == ("cancelled", 499)
+    line = await walk.line()
+    assert (line["outcome"], line["status"]) == ("cancelled", 499)
 
 
 async def leave(asking: "asyncio.Task[Any]", walk: Scene) -> None:

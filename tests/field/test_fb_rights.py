@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from tests.fakes.openai import refuses
+from tests.field.metering import Metered
 from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, model, reset, walking, walks
 from tests.integration.scene import Scene, bearer
 from tests.valkey import Valkey
@@ -37,7 +38,7 @@ def held_on_b() -> Iterator[tuple[str, dict[str, int]]]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     models = {
         "led": model(name="led", fallbacks=["B", "C"]),
         "led-to-B": model(name="led-to-B", fallbacks=["B"]),
@@ -61,7 +62,7 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def walk(shared: Scene) -> AsyncIterator[Scene]:
+async def walk(shared: Metered) -> AsyncIterator[Metered]:
     yield shared
     await shared.rest()
     await reset(shared)
@@ -131,7 +132,7 @@ async def test_fb_18_slots_on_the_next_model_hold_for_who_is_led_there(mode: Mod
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_fb_18_a_budget_pays_for_the_model_that_serves(mode: Mode, walk: Scene) -> None:
+async def test_fb_18_a_budget_pays_for_the_model_that_serves(mode: Mode, walk: Metered) -> None:
     """Two requests of ten cents fit; the third is refused before anybody is asked, since it may come to the dear one (36)."""
     headers = of(f"poor-{mode}")
     walk.models.acts["free"] = refuses(500)
@@ -143,10 +144,9 @@ async def test_fb_18_a_budget_pays_for_the_model_that_serves(mode: Mode, walk: S
         ("insufficient_quota", "false")
     }
     assert walk.models.asked == ["free", "dear"] * 2
-    rows = (await walk.run.rows())[:2]
-    assert [(row["model_requested"], row["model_served"], row["cost_micro_usd"]) for row in rows] == [
-        ("free", "dear", 100_000)
-    ] * 2
+    lines = (await walk.notes.lines())[:2]
+    told = [(line["model_requested"], line["model_served"], line["cost_nano_usd"]) for line in lines]
+    assert told == [("free", "dear", 100_000_000)] * 2
 
 
 async def test_fb_18_without_a_budget_left_what_is_free_is_free(walk: Scene) -> None:

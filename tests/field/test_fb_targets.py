@@ -10,9 +10,9 @@ import pytest_asyncio
 
 from tests.fakes.http_server import Request
 from tests.fakes.openai import BUSY, DONE, event, refuses, streams
+from tests.field.metering import Metered
 from tests.field.test_fb_zero import problems
 from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, chunks, model, outcomes, walking, walks
-from tests.integration.access import Access
 from tests.integration.scene import Scene
 from tests.running import config
 from tests.valkey import Valkey
@@ -30,7 +30,7 @@ EXACTING = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     models = {
         "led": model(name="led", fallbacks=["A", "B", "A"]),
         "many": model(*MANY, name="many"),
@@ -48,7 +48,7 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def walk(shared: Scene) -> AsyncIterator[Scene]:
+async def walk(shared: Metered) -> AsyncIterator[Metered]:
     yield shared
     await shared.rest()
 
@@ -67,13 +67,12 @@ async def test_fb_11_no_model_is_tried_twice_whatever_leads_to_it(mode: Mode, wa
         assert (response.status_code, walk.models.asked) == (502, asked)
 
 
-async def test_fb_11_attempts_are_capped_and_so_is_what_is_said_of_them(walk: Scene) -> None:
-    access = Access(walk.run)
+async def test_fb_11_attempts_are_capped_and_so_is_what_is_said_of_them(walk: Metered) -> None:
     walk.models.acts.update({f"many{number}": refuses(500, b"x" * 60_000) for number in range(1, 10)})
     response = await CHAT.ask(walk, models=["many", "A", "B"])
     assert (response.status_code, len(walk.models.asked)) == (502, 6)
     assert len(set(walk.models.asked)) == 6
-    line = await access.only()
+    line = await walk.line()
     assert len(line["attempts"]) == 6
     assert len(msgspec.json.encode(line)) < 3_000
 
@@ -105,7 +104,7 @@ async def test_fb_11_names_that_lead_in_circles_are_refused_at_the_start(circle:
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @pytest.mark.parametrize("name", ["B", "alias-of-B"])
 async def test_fb_12_the_model_of_an_answer_is_the_one_that_served_by_the_clients_name(
-    name: str, mode: Mode, walk: Scene
+    name: str, mode: Mode, walk: Metered
 ) -> None:
     walk.models.acts["A"] = refuses(500)
     if mode.stream:
@@ -121,8 +120,8 @@ async def test_fb_12_the_model_of_an_answer_is_the_one_that_served_by_the_client
     assert len({each["id"] for each in found}) == 1
     assert (response.headers["x-gateway-model"], response.headers["x-gateway-provider"]) == (name, "q")
     assert "m-up" not in response.text
-    row = (await walk.run.rows())[0]
-    assert (row["model_requested"], row["model_served"], row["provider"]) == ("A", "B", "q")
+    line = await walk.line()
+    assert (line["model_requested"], line["model_served"], line["provider"]) == ("A", "B", "q")
 
 
 def sent(walk: Scene) -> dict[str, Request]:

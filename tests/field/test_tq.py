@@ -11,10 +11,11 @@ import pytest
 import pytest_asyncio
 
 from tests.fakes.http_server import Call
-from tests.fakes.openai import DONE, USAGE, Models, answers, event, refuses, streams
+from tests.fakes.openai import DONE, USAGE, answers, event, refuses, streams
 from tests.fakes.wire import Wire, post
-from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, chunks, model, outcomes, walks
-from tests.integration.scene import Scene, scene
+from tests.field.metering import Metered
+from tests.field.walking import CHAT, CHAT_STREAM, MODES, Mode, chunks, model, outcomes, walking, walks
+from tests.integration.scene import Scene
 from tests.running import HEADERS
 from tests.valkey import Valkey
 
@@ -31,7 +32,7 @@ NAMED = {"priority": "prio", "default": "std", "flex": "slow"}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     def narrow(name: str) -> dict[str, Any]:
         found = model(name=name, queue={"max_waiters": 200, "per_org": 1})
         found["deployments"][0]["max_concurrency"] = 1
@@ -45,12 +46,12 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
     settings = walks(models=models, tiers=TIERS, breaker={"failures": 1_000, "window": "1ms", "cooldown_max": "1ms"})
     settings["providers"]["named"] = {**settings["providers"]["p"], "tiers": NAMED}
     settings["keys"][0] |= {"allow_no_limit": True}
-    async with scene(Models(), settings, valkey_server, tmp_path_factory.mktemp("tiers")) as found:
+    async with walking(settings, valkey_server, tmp_path_factory) as found:
         yield found
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def walk(shared: Scene) -> AsyncIterator[Scene]:
+async def walk(shared: Metered) -> AsyncIterator[Metered]:
     yield shared
     await shared.rest()
 
@@ -97,7 +98,7 @@ async def test_tq_01_the_clock_runs_from_the_requests_arrival(walk: Scene) -> No
     assert await depth(walk) == 0
 
 
-async def test_tq_02_those_who_leave_hold_no_places_and_start_nothing(walk: Scene) -> None:
+async def test_tq_02_those_who_leave_hold_no_places_and_start_nothing(walk: Metered) -> None:
     before = len(walk.server.requests)
     async with walk.filled("one"):
         leaving = [asyncio.create_task(mode_ask(walk, CHAT, {}, model="one")) for _ in range(19)]
@@ -113,7 +114,7 @@ async def test_tq_02_those_who_leave_hold_no_places_and_start_nothing(walk: Scen
     assert (await staying).status_code == 200
     assert len(walk.server.requests) - before == 2
     assert await depth(walk) == 0
-    assert [row["outcome"] for row in await walk.run.rows()][:21].count("cancelled") == 19
+    assert [line["outcome"] for line in await walk.notes.lines()].count("cancelled") == 19
 
 
 async def test_tq_03_the_lower_tier_has_its_share_of_the_turns(walk: Scene) -> None:
@@ -149,16 +150,14 @@ SAID: dict[str, tuple[str, str]] = {
 """What is asked for: the tier that the answer names, and the provider's own word for it."""
 
 
-async def tiers(walk: Scene) -> dict[str, tuple[str, str, int]]:
-    """Return by request what its row says of tiers: asked for and served, and the cost."""
-    told = {}
-    for row in await walk.run.rows():
-        told[row["request_id"]] = (row["tier_requested"], row["tier_served"], row["cost_micro_usd"])
-    return told
+async def tiers(walk: Metered) -> dict[str, tuple[str, str, int]]:
+    """Return by request what was noted of its tier: asked for and served, and the cost in nano-USD."""
+    lines = await walk.notes.lines()
+    return {line["request_id"]: (line["tier_requested"], line["tier_served"], line["cost_nano_usd"]) for line in lines}
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_tq_04_a_tier_is_served_as_asked_and_never_sent_in_our_words(mode: Mode, walk: Scene) -> None:
+async def test_tq_04_a_tier_is_served_as_asked_and_never_sent_in_our_words(mode: Mode, walk: Metered) -> None:
     expected = {}
     for word, (tier, theirs) in SAID.items():
         for name in ("one", "named"):
@@ -168,8 +167,8 @@ async def test_tq_04_a_tier_is_served_as_asked_and_never_sent_in_our_words(mode:
             sent = msgspec.json.decode(walk.server.requests[-1].body)
             assert sent.get("service_tier", "") == (theirs if name == "named" else "")
             expected[response.headers["x-request-id"]] = (word, tier)
-    rows = await tiers(walk)
-    assert {request_id: rows[request_id][:2] for request_id in expected} == expected
+    told = await tiers(walk)
+    assert {request_id: told[request_id][:2] for request_id in expected} == expected
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
@@ -182,7 +181,7 @@ async def test_tq_04_what_is_no_tier_is_refused_on_every_route(mode: Mode, walk:
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_tq_05_a_model_without_the_tier_serves_its_own_and_says_so(mode: Mode, walk: Scene) -> None:
+async def test_tq_05_a_model_without_the_tier_serves_its_own_and_says_so(mode: Mode, walk: Metered) -> None:
     walk.models.acts["named1"] = refuses(503)
     response = await mode.ask(walk, models=["named", "plain"], service_tier="priority")
     found = chunks(response) if mode.stream else [response.json()]
@@ -192,13 +191,13 @@ async def test_tq_05_a_model_without_the_tier_serves_its_own_and_says_so(mode: M
     [first, second] = walk.server.requests[-2:]
     assert msgspec.json.decode(first.body)["service_tier"] == "prio"
     assert "service_tier" not in msgspec.json.decode(second.body)
-    assert (await walk.run.rows())[0]["tier_served"] == "default"
+    assert (await walk.line())["tier_served"] == "default"
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_tq_05_what_a_provider_serves_instead_is_shown_and_paid(mode: Mode, walk: Scene) -> None:
+async def test_tq_05_what_a_provider_serves_instead_is_shown_and_paid(mode: Mode, walk: Metered) -> None:
     expected = {}
-    for word, shown, cost in (("prio", "priority", 75), ("std", "default", 50), ("other", "priority", 75)):
+    for word, shown, cost in (("prio", "priority", 75_000), ("std", "default", 50_000), ("other", "priority", 75_000)):
         if mode.stream:
             pieces = (mode.chunk(), mode.chunk("Hello"), mode.chunk(finish="stop"), event({}, choices=[], usage=USAGE))
             named = (piece.replace(b'"id"', b'"service_tier":"%b","id"' % word.encode()) for piece in pieces)
@@ -210,5 +209,5 @@ async def test_tq_05_what_a_provider_serves_instead_is_shown_and_paid(mode: Mode
         found = chunks(response) if mode.stream else [response.json()]
         assert {each["service_tier"] for each in found} == {shown}
         expected[response.headers["x-request-id"]] = ("priority", shown, cost)
-    rows = await tiers(walk)
-    assert {request_id: rows[request_id] for request_id in expected} == expected
+    told = await tiers(walk)
+    assert {request_id: told[request_id] for request_id in expected} == expected

@@ -12,6 +12,7 @@ import pytest
 from gateway.policy.admission import Order, Upstream, Word
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import DONE, SSE, Models, answers, error, event, streams
+from tests.field.metering import Metered
 from tests.integration.fallback.chain import FORGIVING, PRICE, closed_url
 from tests.integration.scene import Scene, scene
 from tests.running import config
@@ -37,10 +38,10 @@ def walks(**sections: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def walking(settings: dict[str, Any], valkey: Valkey, factory: pytest.TempPathFactory) -> AsyncIterator[Scene]:
+async def walking(settings: dict[str, Any], valkey: Valkey, factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
     """Run one gateway for all tests of a module."""
     async with scene(Models(), settings, valkey, factory.mktemp("field")) as found:
-        yield found
+        yield Metered(found)
 
 
 async def reset(walk: Scene) -> None:
