@@ -6,6 +6,9 @@ from asyncio import IncompleteReadError
 from collections import Counter
 from pathlib import Path
 
+import msgspec
+import pytest
+import pytest_asyncio
 from redis import Redis
 
 from tests.fakes.http_server import HttpServer
@@ -16,6 +19,7 @@ from tests.integration.processes.conditions import until, until_gone
 from tests.valkey import Valkey
 
 STREAMS = CLIENTS = 10
+ANSWERS = 2
 
 
 def leases(valkey: Valkey) -> int:
@@ -31,34 +35,105 @@ def is_draining(answer: Answer, *, closes: bool = True) -> None:
         assert answer.headers["connection"] == "close"
 
 
-async def test_dep_01_running_streams_end_by_themselves(valkey: Valkey, tmp_path: Path) -> None:
-    holding = Holding()
-    async with HttpServer(holding) as upstream, Leaving(upstream, valkey, tmp_path, shutdown={"delay": "200ms"}) as gateway:
+class Departure(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen of a gateway that was told to leave while streams, answers and clients without a pause were at it."""
+
+    kept: tuple[Answer, Answer]
+    """Two answers on one connection: before and behind the signal."""
+    closed: list[bool]
+    """Whether that connection, and an idle one, were closed without another word."""
+    unfinished: bool
+    """Whether all streams and answers were still under way when nobody was taken in any more."""
+    streams: list[str]
+    answers: list[int]
+    back_to_back: Counter[str]
+    exit_code: int
+    outcomes: Counter[str]
+    leases: int
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def departure(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> Departure:
+    holding, directory, seen = Holding(), tmp_path_factory.mktemp("departure"), Counter[str]()
+    shutdown = {"delay": "500ms"}
+    async with HttpServer(holding) as upstream, Leaving(upstream, valkey_server, directory, shutdown=shutdown) as gateway:
         streams = [asyncio.create_task(gateway.ask(stream=True)) for _ in range(STREAMS)]
-        whole = [asyncio.create_task(gateway.ask()) for _ in range(2)]
-        await holding.holds(STREAMS + len(whole))
+        answers = [asyncio.create_task(gateway.ask()) for _ in range(ANSWERS)]
+        await holding.holds(STREAMS + ANSWERS)
+        clients = [asyncio.create_task(back_to_back(gateway, seen)) for _ in range(CLIENTS)]
         async with Wire(gateway.url) as idle, Wire(gateway.url) as used:
             await used.send(asked(user="quick"))
-            assert "connection" not in (await used.answer()).headers
+            before = await used.answer()
+            await until(lambda: have(seen, "200", 5 * CLIENTS))
             gateway.signal()
             await until(lambda: is_away(gateway))
             await used.send(asked(user="quick"))
-            answer = await used.answer()
-            assert (answer.status, answer.headers["connection"]) == (200, "close")
-            assert await used.ended()
+            behind = await used.answer()
+            closed = [await used.ended()]
             await until(gateway.refuses_connections)
-            assert await idle.ended()
-        assert not any(task.done() for task in (*streams, *whole))
+            closed.append(await idle.ended())
+        await asyncio.gather(*clients)
+        unfinished = not any(task.done() for task in (*streams, *answers))
         holding.go_on.set()
-        assert {answer.text.endswith("data: [DONE]\n\n") for answer in await asyncio.gather(*streams)} == {True}
-        assert {answer.status_code for answer in await asyncio.gather(*whole)} == {200}
-        assert await gateway.exit_code() == 0
-        assert Counter(row["outcome"] for row in await gateway.rows()) == {"ok": STREAMS + len(whole) + 2}
-    assert leases(valkey) == 0
+        return Departure(
+            kept=(before, behind),
+            closed=closed,
+            unfinished=unfinished,
+            streams=[answer.text for answer in await asyncio.gather(*streams)],
+            answers=[answer.status_code for answer in await asyncio.gather(*answers)],
+            back_to_back=seen,
+            exit_code=await gateway.exit_code(),
+            outcomes=Counter(row["outcome"] for row in await gateway.rows()),
+            leases=leases(valkey_server),
+        )
 
 
 async def is_away(gateway: Leaving) -> bool:
     return await gateway.readiness() == (503, "draining")
+
+
+async def have(seen: Counter[str], what: str, count: int) -> bool:
+    return seen[what] >= count
+
+
+async def back_to_back(gateway: Leaving, seen: Counter[str]) -> None:
+    """Ask again and again, on one connection for as long as it is kept, until nobody takes connections any more."""
+    while True:
+        try:
+            async with Wire(gateway.url) as wire:
+                closing = False
+                while not closing:
+                    await wire.send(asked(user="quick"))
+                    answer = await wire.answer()
+                    closing = answer.headers.get("connection") == "close"
+                    seen[f"{answer.status}{' and close' if closing else ''}"] += 1
+                assert await wire.ended()
+        except ConnectionRefusedError:
+            return
+        except (ConnectionError, IncompleteReadError):
+            seen["no answer"] += 1
+
+
+def test_dep_01_running_streams_end_by_themselves(departure: Departure) -> None:
+    before, behind = departure.kept
+    assert (before.status, before.headers.get("connection")) == (200, None)
+    assert (behind.status, behind.headers["connection"]) == (200, "close")
+    assert departure.closed == [True, True]
+    assert departure.unfinished
+    assert {text.endswith("data: [DONE]\n\n") for text in departure.streams} == {True}
+    assert departure.answers == [200] * ANSWERS
+    assert (departure.exit_code, departure.leases) == (0, 0)
+
+
+def test_dep_03_kept_connections_do_not_hold_a_drain_up(departure: Departure) -> None:
+    seen = departure.back_to_back
+    assert seen["200 and close"] >= CLIENTS
+    assert seen["503"] == 0
+    # Whoever connects in the very moment in which the listener closes finds nobody there.
+    assert seen["no answer"] <= CLIENTS
+    others = STREAMS + ANSWERS + len(departure.kept)
+    assert departure.outcomes == {"ok": seen["200"] + seen["200 and close"] + others}
+    assert departure.exit_code == 0
 
 
 async def test_dep_02_an_end_comes_for_what_never_ends(valkey: Valkey, tmp_path: Path) -> None:
@@ -129,41 +204,3 @@ async def test_dep_02_a_second_signal_ends_it_at_once(valkey: Valkey, tmp_path: 
         assert await gateway.exit_code(within_s=5.0) == 128 + signal.SIGTERM
         await until_gone(members)
         await asyncio.gather(stream, return_exceptions=True)
-
-
-async def back_to_back(gateway: Leaving, seen: Counter[str]) -> None:
-    """Ask again and again, on one connection for as long as it is kept, until nobody takes connections any more."""
-    while True:
-        try:
-            async with Wire(gateway.url) as wire:
-                closing = False
-                while not closing:
-                    await wire.send(asked(user="quick"))
-                    answer = await wire.answer()
-                    closing = answer.headers.get("connection") == "close"
-                    seen[f"{answer.status}{' and close' if closing else ''}"] += 1
-                assert await wire.ended()
-        except ConnectionRefusedError:
-            return
-        except (ConnectionError, IncompleteReadError):
-            seen["no answer"] += 1
-
-
-async def test_dep_03_kept_connections_do_not_hold_a_drain_up(valkey: Valkey, tmp_path: Path) -> None:
-    async with HttpServer(Holding()) as upstream, Leaving(upstream, valkey, tmp_path, shutdown={"delay": "200ms"}) as gateway:
-        seen: Counter[str] = Counter()
-        clients = [asyncio.create_task(back_to_back(gateway, seen)) for _ in range(CLIENTS)]
-        await until(lambda: have(seen, "200", 5 * CLIENTS))
-        gateway.signal()
-        await asyncio.gather(*clients)
-        assert await gateway.exit_code() == 0
-        assert seen["200 and close"] >= CLIENTS
-        assert seen["503"] == 0
-        answered = seen["200"] + seen["200 and close"]
-        assert Counter(row["outcome"] for row in await gateway.rows()) == {"ok": answered}
-        # Whoever connects in the very moment in which the listener closes finds nobody there.
-        assert seen["no answer"] <= CLIENTS
-
-
-async def have(seen: Counter[str], what: str, count: int) -> bool:
-    return seen[what] >= count

@@ -147,7 +147,7 @@ def kept() -> Iterator[list[int]]:
 
 
 async def test_mem_05_an_outage_leaves_nothing_of_its_requests_behind(walk: Metered, capfd: pytest.CaptureFixture[str]) -> None:
-    """Thirty requests of a mebibyte that fail everywhere: not the bytes of one are kept."""
+    """Fifteen requests of a mebibyte that fail everywhere: not the bytes of one are kept."""
     walk.models.acts.update(dict.fromkeys(("A", "T1", "T2", "B"), refuses(500, b"<html>" + b"x" * 60_000)))
     messages = [{"role": "user", "content": MARKER * (BODY_BYTES // len(MARKER))}]
 
@@ -158,12 +158,12 @@ async def test_mem_05_an_outage_leaves_nothing_of_its_requests_behind(walk: Mete
             assert (response.status_code, MARKER in f"{response.text} {response.headers}") == (502, False)
             walk.server.requests.clear()
 
-    await outage(10)
+    await outage(5)
     with kept() as bytes_kept:
-        await outage(30)
+        await outage(15)
     assert bytes_kept[0] < BODY_BYTES
     lines = [msgspec.json.encode(line) for line in await walk.notes.lines()]
-    assert len(lines) == 40
+    assert len(lines) == 20
     assert max(map(len, lines)) < 3_000
     assert MARKER.encode() not in b"".join(lines)
     assert MARKER not in "".join(capfd.readouterr())

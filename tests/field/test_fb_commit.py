@@ -33,8 +33,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
-    short = model(name="short", timeouts={"total": "200ms"})
-    async with walking(walks(models={"short": short}), valkey_server, tmp_path_factory) as found:
+    """B is at an account of its own: it is there at once, whatever A's account is out of."""
+    short, elsewhere = model(name="short", timeouts={"total": "200ms"}), model(name="B")
+    elsewhere["deployments"][0]["provider"] = "q"
+    async with walking(walks(models={"short": short, "B": elsewhere}), valkey_server, tmp_path_factory) as found:
         yield found
 
 

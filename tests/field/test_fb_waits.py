@@ -55,15 +55,17 @@ class Turns:
         await next(self._scripts, self._mode.answer("Hello"))(call)
 
 
-@pytest.mark.parametrize("mode", MODES, ids=str)
-async def test_fb_04_each_wait_is_the_latest_that_was_asked_for(mode: Mode, walk: Scene) -> None:
+async def test_fb_04_each_wait_is_the_latest_that_was_asked_for(walk: Scene) -> None:
+    """In every mode, each of which has a model of its own here."""
     waits_ms = (60, 180, 90)
     hints = [{"retry_after_ms": "60"}, {"retry_after": "0.18"}, {"retry_after_ms": "90", "retry_after": "7"}]
-    script = walk.models.acts["A"] = Turns(*(refuses(429, BUSY, **hint) for hint in hints), mode=mode)
-    response = await mode.ask(walk, model="A")
-    assert (mode.text(response), outcomes(response)) == ("Hello", ["busy", "busy", "busy", "ok"])
-    apart_ms = [1000 * (later - earlier) for earlier, later in pairwise(script.asked_s)]
-    assert all(apart >= wait for apart, wait in zip(apart_ms, waits_ms, strict=True))
+    scripts = [Turns(*(refuses(429, BUSY, **hint) for hint in hints), mode=mode) for mode in MODES]
+    walk.models.acts.update(zip("ABCD", scripts, strict=True))
+    responses = await asyncio.gather(*(mode.ask(walk, model=name) for mode, name in zip(MODES, "ABCD", strict=True)))
+    for mode, script, response in zip(MODES, scripts, responses, strict=True):
+        assert (mode.text(response), outcomes(response)) == ("Hello", ["busy", "busy", "busy", "ok"])
+        apart_ms = [1000 * (later - earlier) for earlier, later in pairwise(script.asked_s)]
+        assert all(apart >= wait for apart, wait in zip(apart_ms, waits_ms, strict=True))
 
 
 def dated(seconds: int) -> dict[str, str]:

@@ -24,7 +24,7 @@ shaped = pytest.mark.parametrize("shape", BOTH, ids=lambda shape: shape.name.low
 carried = pytest.mark.parametrize("name", ["m", "x"], ids=["http1", "httpx"])
 
 WRITE_BYTES = 1024
-WARM_UP, STREAMS, AT_ONCE = 100, 300, 10
+WARM_UP, STREAMS, AT_ONCE = 50, 150, 10
 OPEN_FILES = "/dev/fd"
 LONGEST_GAP_S = 0.5
 """Of CPU time, while others wait: a hundred times what it takes, and far less than going over the event at each read."""

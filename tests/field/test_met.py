@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 shaped = pytest.mark.parametrize("shape", BOTH, ids=lambda shape: shape.name.lower())
 carried = pytest.mark.parametrize("name", ["m", "x"], ids=["http1", "httpx"])
 
-ROUNDS = 20
+ROUNDS = 10
 MARKER = "xq-marker"
 PAUSE_S = 0.06
 

@@ -77,14 +77,15 @@ async def several(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactor
 
 async def test_met_01_every_scrape_says_the_same(several: Several) -> None:
     before = await several.answered()
-    answers = await asyncio.gather(*(several.ask(user="quick") for _ in range(100)))
-    assert {answer.status_code for answer in answers} == {200}
+    for _ in range(10):
+        answers = await asyncio.gather(*(several.ask(user="quick") for _ in range(10)))
+        assert {answer.status_code for answer in answers} == {200}
     assert [await several.answered() for _ in range(20)] == [before + 100] * 20
     assert len(by_label(await several.numbers(), REQUESTS, "worker")) == WORKERS
 
 
 async def test_met_03_no_total_falls_when_a_worker_dies(several: Several) -> None:
-    await asyncio.gather(*(several.ask(user="quick") for _ in range(50)))
+    await asyncio.gather(*(several.ask(user="quick") for _ in range(10)))
     before = await several.numbers()
     counters = [series for series in before if "_total{" in series or "_count{" in series or "_bucket{" in series]
     seen = [before]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 LONGEST_PAUSE_S = 0.02
-RANDOM_LEAVERS = 24
+RANDOM_LEAVERS = 12
 
 KEYS = [key("stuck", limits={"rpm": 1}), key("held", limits={"concurrency": 1})]
 
