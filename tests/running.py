@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import structlog
 
 from gateway.app import Gateway, Place
 from gateway.config import load
+from gateway.processes.listening import listen
 from gateway.processes.server import Server, Times
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
@@ -107,7 +107,7 @@ async def running(settings: Mapping[str, Any], valkey: Store, directory: Path, w
     place = Place(worker=worker, redis_url=valkey.url, state_dir=directory, pepper=b"test-pepper")
     with logging_as_it_was():
         gateway = Gateway(loaded.config, place)
-        listener = socket.create_server(("127.0.0.1", 0))
+        listener = listen("api", "127.0.0.1", 0)
         times = Times(keep_alive_s=loaded.config.api.keep_alive_s, receipt_s=loaded.config.api.receipt_s, drain_s=5.0)
         server = Server(gateway.api, times)
         run = Running(gateway, f"http://127.0.0.1:{listener.getsockname()[1]}", database)

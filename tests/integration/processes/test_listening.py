@@ -27,3 +27,10 @@ def test_a_taken_port_is_named_with_its_listener() -> None:
 def test_a_host_that_is_no_address_is_named() -> None:
     with pytest.raises(Unavailable, match=r"^cannot listen on not an address:0 for api: no address of that name$"):
         listen("api", "not an address", 0)
+
+
+def test_what_it_accepts_sends_each_write_at_once() -> None:
+    with listen("ops", "127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
