@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from tests.fakes.http_server import Call
 from tests.fakes.openai import DONE, SSE
-from tests.field.streaming import BOTH, Seen, Shape, Stage, apart, event, model, stage, turns
+from tests.field.streaming import BOTH, Seen, Shape, Stage, apart, model, stage, turns
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,13 +33,6 @@ async def gate(shared: Stage) -> AsyncIterator[Stage]:
     await shared.rest()
 
 
-def short(shape: Shape) -> bytes:
-    """A whole stream in as few bytes as will do: every place in it is tried."""
-    said = '"delta":{"content":"%s"}' if shape is Shape.CHAT else '"text":"%s"'
-    choice = '{"index":0,' + said % HELLO + ',"finish_reason":"stop"}'
-    return event(f'{{"choices":[{choice}],"usage":{{"prompt_tokens":3,"completion_tokens":2}}}}'.encode()) + DONE
-
-
 def splits(stream: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Every way to cut a stream in two."""
     return ((stream[:place], stream[place:]) for place in range(1, len(stream)))
@@ -57,15 +50,15 @@ async def counted(gate: Stage) -> tuple[str, int, int]:
 @shaped
 @framed
 async def test_sse_01_a_character_is_whole_wherever_it_was_cut(line_end: bytes, shape: Shape, gate: Stage) -> None:
-    stream = short(shape).replace(b"\n", line_end)
-    seen: set[tuple[str, bool]] = set()
-    for pieces in splits(stream):
-        gate.models.acts["m"] = apart(*pieces)
-        answer = await gate.stream(shape)
-        seen.add((answer.text, answer.is_whole))
-    assert seen == {(HELLO, True)}
-    lines = await gate.lines(len(stream) - 1)
-    assert {(line["outcome"], line["input_tokens"], line["output_tokens"]) for line in lines} == {("ok", 3, 2)}
+    """One stream of as many events as one has bytes, each cut at another place, and ends that are cut at every place too."""
+    said = shape.says(HELLO).replace(b"\n", line_end)
+    assert HELLO.encode() in said
+    ends = (shape.ends() + shape.usage(3, 2) + DONE).replace(b"\n", line_end)
+    pieces = [piece for cut in splits(said) for piece in cut]
+    gate.models.acts["m"] = apart(*pieces, *bytewise(ends))
+    seen = await gate.stream(shape)
+    assert (seen.text, seen.is_whole) == (HELLO * (len(said) - 1), True)
+    assert await counted(gate) == ("ok", 3, 2)
 
 
 @carried
