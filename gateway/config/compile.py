@@ -81,6 +81,8 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
             max_tokens_field=quirks.max_tokens_field,
             embeddings_base64=quirks.embeddings_base64,
             adaptive_thinking=quirks.adaptive_thinking,
+            reasoning_outside=quirks.reasoning_outside,
+            continuous_usage=quirks.continuous_usage,
             offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",

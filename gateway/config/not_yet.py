@@ -48,8 +48,6 @@ NOT_YET = (
     Feature("a pool of database connections", ("database.pool",), _only(10)),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
     Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
-    Feature("continuous usage", ("providers.*.quirks.continuous_usage",), _off),
-    Feature("reasoning outside of the answer", ("providers.*.quirks.reasoning_outside",), _off),
     Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),

@@ -25,7 +25,7 @@ USUAL_TOKENS = 1024
 NO_QUIRKS = Quirks()
 QUIRKS_OF_OTHERS: Mapping[str, tuple[str, ...]] = {
     "openai": ("adaptive_thinking",),
-    "anthropic": ("fail_fast", "stream_options", "max_tokens_field"),
+    "anthropic": ("fail_fast", "stream_options", "max_tokens_field", "continuous_usage", "reasoning_outside"),
     "azure": ("adaptive_thinking",),
 }
 """By dialect, what it has no use for: nothing that a file says is ignored."""

@@ -113,6 +113,9 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     embeddings_base64: bool = False
     """It knows `encoding_format`, and may be asked for vectors as base64; others are not sent the field."""
     adaptive_thinking: bool = False
+    reasoning_outside: bool = False
+    continuous_usage: bool = False
+    """A stream is asked to tell its usage on every chunk, so that one that is cut is known to the token."""
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):

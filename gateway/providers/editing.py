@@ -46,10 +46,12 @@ def shown_usage(raw: bytes, usage: Usage | None, edits: Edits, echo: Echo | None
     """
     nano_usd = None if usage is None else edits.tariff.cost_nano_usd(usage, echo)
     cost = b"" if nano_usd is None else encode(nano_usd / NANO_USD)
-    if b"cost" not in raw and b"\\" not in raw:
+    if b"cost" not in raw and b"\\" not in raw and not edits.reasoning_outside:
         # Nothing to take out, so that there is no need to look where things stand: most answers of most providers.
         return raw[:-1] + b',"estimated_cost":' + cost + b"}" if cost else raw
     edited = {**COST_MEMBERS, "estimated_cost": cost or None}
+    if usage is not None and edits.reasoning_outside:
+        edited |= {"completion_tokens": b"%d" % usage.output, "total_tokens": b"%d" % usage.total}
     try:
         return splice(split(raw), edited)
     except InvalidJson:
@@ -85,7 +87,7 @@ class ChunkEditor:
             # One copy, where a sum would make three: the event may be large.
             return b"".join((self.edited_head, memoryview(members.body)[len(self.head) :], END))
         elif chunk.usage is not None:
-            edited["usage"] = self.usage(members, read_usage(chunk.usage)) if self._edits.running_usage else None
+            edited["usage"] = self._running(members, chunk) if self._edits.running_usage else None
         if moves:
             edited["choices"] = moved(members.value("choices") or b"[]", moves)
         return BEGIN + splice(members, edited) + END
@@ -115,6 +117,9 @@ class ChunkEditor:
         """Return a chunk's usage as the client gets it, None where it has none."""
         raw = members.value("usage")
         return None if raw is None or usage is None else shown_usage(raw, usage, self._edits, self._echo)
+
+    def _running(self, members: Members, chunk: Chunk) -> bytes | None:
+        return self.usage(members, read_usage(chunk.usage, reasoning_outside=self._edits.reasoning_outside))
 
     def _learn(self, members: Members, edited: Mapping[str, bytes | None]) -> bool:
         """Remember how this chunk begins and return True, if all that is edited stands before `choices`."""

@@ -107,7 +107,7 @@ class OpenAI:
         edited = common_edits(edits, echo)
         if not (isinstance(found.id, str) and found.id):
             edited["id"] = encode(edits.id)
-        usage, raw = read_usage(found.usage), members.value("usage")
+        usage, raw = read_usage(found.usage, reasoning_outside=edits.reasoning_outside), members.value("usage")
         if isinstance(found.usage, dict) and raw is not None:
             edited["usage"] = shown_usage(raw, usage, edits, echo)
         produced = 0 if usage is not None else sum(map(output_bytes, found.choices))
@@ -154,10 +154,11 @@ class OpenAI:
     def _stream_options(self, request: InferenceRequest) -> bytes | None:
         if not self._provider.quirks.stream_options:
             return None
+        wanted: dict[str, bytes | None] = {"include_usage": b"true"}
+        if self._provider.quirks.continuous_usage:
+            wanted["continuous_usage_stats"] = b"true"
         asked = request.members.value("stream_options")
-        if asked is None or asked == b"null":
-            return b'{"include_usage":true}'
-        return splice(split(asked), {"include_usage": b"true"})
+        return splice(split(b"{}" if asked is None or asked == b"null" else asked), wanted)
 
     def _bound(self, request: InferenceRequest) -> dict[str, bytes | None]:
         """Send the output bound once, under the name that the provider wants, else that the client wrote."""

@@ -177,7 +177,7 @@ class OpenAIStream:
             return failure_inside(decode(payload), hidden=self._hidden)
         choices = chunk.choices or []
         members = split(payload)
-        usage = read_usage(chunk.usage, self.usage)
+        usage = read_usage(chunk.usage, self.usage, reasoning_outside=self._edits.reasoning_outside)
         if not choices and usage is None and members.raws.keys() <= EVERY_CHUNK:
             return None
         moves = self._calls.moves(choices)

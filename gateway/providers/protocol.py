@@ -39,6 +39,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How many were asked for, n times the prompts: a stream is whole when so many have finished, or with so many vectors."""
     running_usage: bool = False
     """Usage stays on every chunk that has it; without, it is told once, at the end."""
+    reasoning_outside: bool = False
+    """The provider's output count leaves reasoning out: clients get one that has it."""
     usage_on_finish: bool = False
     """A stream's usage is told on the chunk that ends it, which waits for it."""
     base64: bool = False
@@ -58,6 +60,7 @@ def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -
         upstream_model=candidate.target.deployment.upstream_model,
         choices=request.n * request.prompts,
         running_usage=request.wants_running_usage,
+        reasoning_outside=candidate.target.deployment.provider.quirks.reasoning_outside,
         usage_on_finish=request.contract.usage_on_finish and not request.include_usage,
         base64=request.fields.get("encoding_format") == "base64",
     )

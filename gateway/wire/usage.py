@@ -33,12 +33,13 @@ def usage_of(raw: bytes | msgspec.Raw) -> Usage | None:
         return None
 
 
-def read_usage(stated: object, before: Usage | None = None) -> Usage | None:
+def read_usage(stated: object, before: Usage | None = None, *, reasoning_outside: bool = False) -> Usage | None:
     """Return the usage of a decoded `usage` object, None when it states none: no figure at all, or nothing but zeros.
 
     Figures that cannot be meant (negative, beyond `MOST_TOKENS`, no number) count as absent; a fraction is cut off. What is
     absent is what is left of the total, else what was reported `before`. More cached than input tokens, or more reasoning than
-    output, is read as all of them.
+    output, is read as all of them. Where `reasoning_outside` is said of the provider, its output count leaves reasoning out: the
+    output is both, or what is left of the total where that is more.
     """
     if not isinstance(stated, dict):
         return None
@@ -50,6 +51,8 @@ def read_usage(stated: object, before: Usage | None = None) -> Usage | None:
     produced = _rest(total, prompt, known.output) if completion is None else completion
     cached = _part(stated.get("prompt_tokens_details"), "cached_tokens", known.cached)
     reasoning = _part(stated.get("completion_tokens_details"), "reasoning_tokens", known.reasoning)
+    if reasoning_outside and completion is not None:
+        produced = max(completion + reasoning, 0 if total is None else total - given)
     return Usage(input=given, output=produced, cached=min(cached, given), reasoning=min(reasoning, produced))
 
 

@@ -25,7 +25,6 @@ WAITING: Mapping[str, str] = {
     "ak_08": "keys that are rotated",
     "ak_09": "keys that are made while gateways run; floods of unknown ones are AK-07's",
     "cfg_02": "a configuration that is read again while it is in use",
-    "use_11": "providers that count reasoning outside of the answer",
     "use_16": "answers from a cache",
 }
 """What the subject of a case is that is not there yet."""

@@ -29,7 +29,7 @@ PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 USAGE_SHOWN = {"include_usage": True}
 STOP = event({}, "stop")
 
-MODELS = {"uncached": model("uncached", price={"input": 10_000, "output": 20_000})}
+MODELS = {"uncached": model("uncached", price={"input": 10_000, "output": 20_000}), "outside": model("outside", "q")}
 KEYS = [key("reasoner", limits=SLOW), key("chooser", limits=SLOW)]
 
 
@@ -52,7 +52,9 @@ def says(stream: bool, *stated: dict[str, Any]) -> Script:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
-    async with metered(settings(*KEYS, models=MODELS), valkey_server, tmp_path_factory.mktemp("costs")) as gate:
+    whole = settings(*KEYS, models=MODELS)
+    whole["providers"]["q"]["quirks"] = {"reasoning_outside": True}
+    async with metered(whole, valkey_server, tmp_path_factory.mktemp("costs")) as gate:
         yield gate
 
 
@@ -118,6 +120,28 @@ async def test_use_10_two_views_of_one_total_are_not_added_up(snapshots: str, ga
     cost = (5_000 - cached) * INPUT_NANO_USD + cached * CACHED_NANO_USD + 40 * OUTPUT_NANO_USD
     assert line["cost_nano_usd"] == cost
     assert told["estimated_cost"] == pytest.approx(cost / 10**9)
+
+
+OUTSIDE: dict[str, dict[str, Any]] = {
+    "told": {**usage(36, 10, reasoning=690), "total_tokens": 736},
+    "told, and missing in the total": usage(36, 10, reasoning=690),
+    "left of the total": {**usage(36, 10), "total_tokens": 736},
+    "with a cost": {**usage(36, 10, reasoning=690), "total_tokens": 736, "cost": 1},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("name", OUTSIDE)
+async def test_use_11_reasoning_beside_the_output_is_output(name: str, stream: bool, gate: Metered) -> None:
+    before = await gate.posted("reasoner")
+    gate.models.acts["outside"] = says(stream, OUTSIDE[name])
+    told = await shown(gate, stream, key=secret("reasoner"), model="outside")
+    assert (told["prompt_tokens"], told["completion_tokens"], told["total_tokens"]) == (36, 700, 736)
+    assert "cost" not in told
+    line = await gate.line()
+    assert (line["input_tokens"], line["output_tokens"]) == (36, 700)
+    assert line["cost_nano_usd"] == 36 * INPUT_NANO_USD + 700 * OUTPUT_NANO_USD
+    assert before + 727 <= await gate.posted("reasoner") <= before + 736, "but for what has leaked since"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])

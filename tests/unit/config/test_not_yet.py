@@ -38,8 +38,6 @@ ASKED_FOR = {
 OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",
     "tier_echo": "when_applied",
-    "quirks.continuous_usage": "true",
-    "quirks.reasoning_outside": "true",
     "quirks.finish_chunk_usage": "true",
 }
 OF_A_MODEL = {

@@ -115,6 +115,8 @@ class TestCall:
         body = b'{"model":"m","messages":[{"role":"user"}],"stream":true' + options + b"}"
         assert expected in raw_call(body).body
         assert b"stream_options" not in raw_call(body, provider(quirks=Quirks(stream_options=False))).body
+        asked = raw_call(body, provider(quirks=Quirks(continuous_usage=True))).body
+        assert asked.count(b'"continuous_usage_stats":true') == asked.count(b'"include_usage"') == 1
 
     def test_what_could_steer_an_upstream_never_leaves(self) -> None:
         names = ("api_key", "api_base", "base_url", "headers", "extra_headers", "organization")

@@ -93,3 +93,19 @@ def test_no_statement_makes_a_figure_that_cannot_be(stated: dict[str, object]) -
     if usage is not None:
         assert 0 <= usage.cached <= usage.input <= MOST_TOKENS
         assert 0 <= usage.reasoning <= usage.output <= MOST_TOKENS
+
+
+COUNTS = st.integers(0, 10_000)
+
+
+@given(prompt=COUNTS, completion=st.integers(1, 10_000), reasoning=COUNTS, told=st.booleans(), summed=st.booleans())
+def test_reasoning_outside_is_in_the_output_once(prompt: int, completion: int, reasoning: int, told: bool, summed: bool) -> None:
+    stated: dict[str, object] = {"prompt_tokens": prompt, "completion_tokens": completion}
+    if told:
+        stated["completion_tokens_details"] = {"reasoning_tokens": reasoning}
+    if summed:
+        stated["total_tokens"] = prompt + completion + reasoning
+    found = read_usage(stated, reasoning_outside=True)
+    assert found is not None
+    assert (found.input, found.output) == (prompt, completion + (reasoning if told or summed else 0))
+    assert found.reasoning == (reasoning if told else 0)
