@@ -161,9 +161,14 @@ class OpenAI:
         return splice(split(b"{}" if asked is None or asked == b"null" else asked), wanted)
 
     def _bound(self, request: InferenceRequest) -> dict[str, bytes | None]:
-        """Send the output bound once, under the name that the provider wants, else that the client wrote."""
+        """Send the output bound once, under the name that the provider wants, else that the client wrote.
+
+        The endpoint of completions has one name for it, whatever the provider wants in chat.
+        """
         if request.max_tokens is None:
             return {}
         written = [name for name in BOUNDS if name in request.fields]
-        name = self._provider.quirks.max_tokens_field or (written[0] if written else BOUNDS[0])
+        in_chat = request.endpoint is Endpoint.CHAT or request.endpoint not in self._provider.endpoints
+        wanted = self._provider.quirks.max_tokens_field if in_chat else BOUNDS[0]
+        name = wanted or (written[0] if written else BOUNDS[0])
         return {**dict.fromkeys(BOUNDS), name: b"%d" % request.max_tokens}

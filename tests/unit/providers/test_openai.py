@@ -154,6 +154,18 @@ class TestCall:
         named = provider(quirks=Quirks(max_tokens_field=wanted), tiers={})
         assert sent(named, fields) == expected
 
+    @pytest.mark.parametrize(
+        ("endpoints", "expected"),
+        [({"chat", "completions"}, "max_tokens"), ({"chat"}, "max_completion_tokens")],
+        ids=["of their own", "over chat"],
+    )
+    def test_completions_know_one_name_of_the_output_bound(self, endpoints: set[str], expected: str) -> None:
+        quirks = Quirks(max_tokens_field="max_completion_tokens")
+        named = provider(quirks=quirks, endpoints=frozenset(map(Endpoint, endpoints)))
+        request = parse(Endpoint.COMPLETIONS, b'{"model":"m","prompt":"x","max_tokens":5}')
+        body = OpenAI(named).call(request, Deployment(id="d", provider=named, upstream_model="up"), Tier.FLEX, last=True).body
+        assert {name: value for name, value in msgspec.json.decode(body).items() if "max" in name} == {expected: 5}
+
     def test_what_the_gateway_changed_is_sent(self) -> None:
         request = parse(Endpoint.COMPLETIONS, b'{"model":"m","prompt":"x","logprobs":123,"ignore_eos":true}')
         changed = msgspec.structs.replace(request, max_tokens=8192, changes={"logprobs": b"20", "ignore_eos": None})
