@@ -7,6 +7,7 @@ import msgspec.inspect as mi
 
 from gateway.config.decode import Decoder, Setting
 from gateway.config.document import DocumentError, line_of, read
+from gateway.config.presets import filled
 from gateway.config.problems import Problem, Where, render
 from gateway.config.references import Sources
 from gateway.config.structs import Config
@@ -15,7 +16,10 @@ _CONFIG = mi.type_info(Config)
 
 
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
-    """A file as it was read. With `problems`, `config` is what could be read: good enough to look for more of them."""
+    """A file as it was read. With `problems`, `config` is what could be read: good enough to look for more of them.
+
+    In `config` presets are filled in; `settings` are the file's own alone.
+    """
 
     config: Config
     settings: Mapping[Where, Setting]
@@ -43,7 +47,7 @@ def parse(raw: bytes, sources: Sources) -> Parsed:
     if not isinstance(config, Config):
         raise DocumentError(line_of(root), "the file must be a mapping of fields")
     return Parsed(
-        config=config,
+        config=filled(config, decoder.settings),
         settings=decoder.settings,
         entries=decoder.entries,
         problems=tuple(decoder.problems),

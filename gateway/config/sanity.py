@@ -99,9 +99,7 @@ def _stores(parsed: Parsed) -> Iterator[Problem]:
 def _providers(parsed: Parsed) -> Iterator[Problem]:
     for name, provider in parsed.config.providers.items():
         where = ("providers", name)
-        wrong = url_problem(provider.base_url, allow_http=provider.allow_http)
-        if wrong is not None:
-            yield parsed.problem((*where, "base_url"), wrong)
+        yield from _address(parsed, where, provider)
         yield from _dialect(parsed, where, provider)
         if provider.proxy is not None and provider.transport != "httpx":
             yield parsed.problem((*where, "proxy"), "needs transport: httpx")
@@ -110,6 +108,19 @@ def _providers(parsed: Parsed) -> Iterator[Problem]:
                 yield parsed.problem((*where, "headers", header), "cannot be set: it is no header name, or the gateway writes it")
             if not (value.reveal().isascii() and value.reveal().isprintable()):
                 yield parsed.problem((*where, "headers", header), "must be printable ASCII")
+
+
+def _address(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:
+    if provider.base_url:
+        wrong = url_problem(provider.base_url, allow_http=provider.allow_http)
+        if wrong is not None:
+            yield parsed.problem((*where, "base_url"), wrong)
+    elif provider.preset is not None:
+        yield parsed.problem(
+            (*where, "base_url"), f"is missing: the preset {provider.preset} has none, yours is where you run it"
+        )
+    elif not {(*where, "base_url"), (*where, "preset")} & parsed.settings.keys():
+        yield parsed.problem((*where, "base_url"), "is missing: write it, or name a preset that has one")
 
 
 def _embedders(parsed: Parsed) -> Iterator[Problem]:
@@ -130,6 +141,8 @@ def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
     for quirk in QUIRKS_OF_OTHERS[provider.dialect]:
         if getattr(provider.quirks, quirk) != getattr(NO_QUIRKS, quirk):
             yield parsed.problem((*where, "quirks", quirk), f"means nothing in the dialect {provider.dialect}")
+    if not provider.base_url:
+        return
     is_classic = provider.dialect == "azure" and not provider.base_url.rstrip("/").endswith("/v1")
     if is_classic and provider.api_version is None:
         yield parsed.problem((*where, "api_version"), "is missing: only a base URL that ends in /openai/v1 goes without")

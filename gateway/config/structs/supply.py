@@ -14,6 +14,28 @@ from gateway.wire.request import Endpoint
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
+PresetName = Literal[
+    "anthropic",
+    "atoma",
+    "azure",
+    "deepinfra",
+    "deepseek",
+    "fireworks",
+    "gemini",
+    "groq",
+    "llama.cpp",
+    "mistral",
+    "nebius",
+    "ollama",
+    "openai",
+    "openrouter",
+    "sglang",
+    "together",
+    "vllm",
+    "xai",
+]
+"""Those that `gateway/providers/presets.yaml` has, which is read by these names."""
+
 
 class Quirks(Section, frozen=True, kw_only=True):
     """How a provider differs from the dialect that it speaks.
@@ -38,12 +60,13 @@ class Quirks(Section, frozen=True, kw_only=True):
 class Provider(Section, frozen=True, kw_only=True):
     """One account at one provider.
 
-    `tiers` maps ours to theirs: what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends
-    no credential. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through. `api_version` is that of
-    Azure's classic endpoint.
+    What is not written here is as its `preset` has it; `base_url` is needed where that has none. `tiers` maps ours to theirs:
+    what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential. `proxy` needs
+    `transport: httpx`. `allow_store` lets a client's `store` through. `api_version` is that of Azure's classic endpoint.
     """
 
-    base_url: Text
+    preset: PresetName | None = None
+    base_url: Text = ""
     dialect: Literal["openai", "anthropic", "azure"] = "openai"
     api_key: Secret | None = None
     api_keys: tuple[Secret, ...] = ()

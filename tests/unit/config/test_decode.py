@@ -85,9 +85,9 @@ def test_all_problems_come_at_once_with_their_lines() -> None:
 
 
 def test_a_broken_entry_keeps_its_name() -> None:
-    parsed = read("providers: {local: {base_url: [1]}}")
-    assert parsed.names("providers") == {"local"}
-    assert parsed.config.providers == {}
+    parsed = read("models: {small: {deployments: 1}}")
+    assert parsed.names("models") == {"small"}
+    assert parsed.config.models == {}
 
 
 def test_an_alias_is_a_whole_value_and_a_merge_key_is_refused() -> None:
