@@ -22,5 +22,5 @@ def line_of(name: str, preset: Preset) -> tuple[str, ...]:
 
 
 def source_of(source: Source) -> str:
-    """Return what a preset goes by: documentation of a day, and whether it has been run against the real thing."""
+    """Return what a preset goes by, the day first, and whether it has been run against the real thing."""
     return f"{source.date}, {'run' if source.run else 'not run'}: {source.documentation}"

@@ -24,7 +24,7 @@ FILE = "presets.yaml"
 
 
 class Source(Section, frozen=True, kw_only=True):
-    """What a preset goes by: documentation as it was on a day, and whether the preset has served a request of the vendor's."""
+    """What a preset goes by: documentation, the day it was written after that, and whether it has ever met the real thing."""
 
     documentation: Text
     date: datetime.date
@@ -38,15 +38,20 @@ class Preset(Provider, frozen=True, kw_only=True):
 
 
 def presets() -> dict[str, Preset]:
-    """Return the presets that are shipped, by name.
+    """Return the presets that are shipped, by name."""
+    return decoded((files("gateway.providers") / FILE).read_bytes())
 
-    Raises `ConfigErrors` for a file that is not sound, which none is that was tested.
+
+def decoded(raw: bytes) -> dict[str, Preset]:
+    """Return what a file of presets says. It may refer to nothing: what it says is the same everywhere.
+
+    Raises `ConfigErrors`.
     """
     decoder = Decoder(Sources({}, _no_file))
-    found = decoder.read(read((files("gateway.providers") / FILE).read_bytes()), mi.type_info(dict[PresetName, Preset]), ())
+    found: dict[str, Preset] = decoder.read(read(raw), mi.type_info(dict[PresetName, Preset]), ())
     if decoder.problems:
         raise ConfigErrors(FILE, decoder.problems)
-    return dict(found)
+    return found
 
 
 def _no_file(path: str) -> bytes:

@@ -13,7 +13,8 @@ from gateway.config.addresses import url_problem
 from gateway.config.check import check
 from gateway.config.compile import compile_catalogue
 from gateway.config.parse import Parsed
-from gateway.config.presets import presets
+from gateway.config.presets import decoded, presets
+from gateway.config.problems import ConfigErrors
 from gateway.config.structs.supply import PresetName, Provider
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Tier
@@ -58,6 +59,20 @@ def test_the_names_that_a_file_may_write_are_those_of_the_shipped_file() -> None
 
 def test_a_preset_has_an_address_unless_its_server_is_the_operators() -> None:
     assert {name for name, preset in SHIPPED.items() if not preset.base_url} == RUN_BY_THE_OPERATOR
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("groq: {base_url: https://a.example}", "groq.source: is missing"),
+        ("groq: {source: {documentation: https://a.example, date: 2026-11-30}, tires: {}}", "groq.tires: unknown field"),
+        ("grok: {source: {documentation: https://a.example, date: 2026-11-30}}", "grok: expected one of"),
+        ("groq: {source: {documentation: '${file:/etc/hostname}', date: 2026-11-30}}", "groq.source.documentation: file /etc"),
+    ],
+)
+def test_a_preset_that_is_not_sound_is_not_shipped(text: str, problem: str) -> None:
+    with pytest.raises(ConfigErrors, match=f"presets.yaml:1: {problem}"):
+        decoded(text.encode())
 
 
 def test_what_has_been_run_is_what_can_be_run_here() -> None:
