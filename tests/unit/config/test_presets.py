@@ -135,6 +135,8 @@ QUIRKS = st.fixed_dictionaries(
         "stream_options": st.booleans(),
         "max_tokens_field": st.sampled_from([None, "max_tokens", "max_completion_tokens"]),
         "embeddings_base64": st.booleans(),
+        "continuous_usage": st.booleans(),
+        "reasoning_outside": st.booleans(),
         "text_offset": st.sampled_from(["openai", "vllm"]),
     },
 )
