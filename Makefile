@@ -56,10 +56,10 @@ $(SDK)/.made: tests/compat/openai.lock | $(UV)
 	@touch $@
 
 test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
-	$(BIN)/pytest -q -n 2 --dist loadfile --hypothesis-profile deep
+	$(BIN)/pytest -q --hypothesis-profile deep
 
 test-all: $(VENV)/.dev $(SDK)/.made ## The same with thousands of examples of each law, in about half an hour
-	$(BIN)/pytest -q -n 2 --dist loadfile --hypothesis-profile thorough --timeout 1800
+	$(BIN)/pytest -q --hypothesis-profile thorough --timeout 1800
 
 $(FUZZ)/.made: tests/fuzz/fuzz.lock | $(UV)
 	$(UV) venv --quiet --clear --python $(BIN)/python $(FUZZ)

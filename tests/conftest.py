@@ -6,7 +6,9 @@ examples while one works, and on many with `--hypothesis-profile deep`, as `make
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
+import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 
@@ -21,3 +23,12 @@ settings.load_profile("quick")
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Name the loops to test on."""
     return {"uvloop": uvloop.new_event_loop}
+
+
+UNIT = Path(__file__).parent / "unit"
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run whole directories in two processes, since most of their tests wait; a file, and what only computes, in this one."""
+    asked = [(config.invocation_params.dir / each.partition("::")[0]).resolve() for each in config.args]
+    return 2 if any(path.is_dir() and path != UNIT and UNIT not in path.parents for path in asked) else 0
