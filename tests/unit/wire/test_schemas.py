@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 
@@ -35,6 +35,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.parametrize("reader", [pytest.param(reader, id=name) for name, reader in READERS.values()])
+@settings(max_examples=settings().max_examples // 4)
 @given(data=st.data())
 def test_a_reader_takes_what_its_schema_says(reader: Reader[Any], data: st.DataObject) -> None:
     value = data.draw(near(reader.schema) | VALUES)
