@@ -8,7 +8,7 @@ import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 import msgspec
@@ -21,6 +21,7 @@ from gateway.policy.explain import Asked, Params, endpoint_of
 from gateway.policy.explain import explain as explained
 from gateway.policy.explanation import Chain, Charged, Cost, Explanation, Refused, TargetStep, TierChoice, Waiting
 from gateway.providers import DIALECTS
+from gateway.wire.contracts import Contract
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 
 WIDTH = 100
@@ -42,15 +43,17 @@ LEGEND = (
 @click.option("--key", "name", required=True, help="The name of the key that asks.")
 @click.option("--request", "source", type=click.File("rb"), required=True, help="The request's body; - is standard input.")
 @click.option("--endpoint", type=click.Choice([str(each) for each in TABLES]), help="By default what the body is written for.")
+@click.option("--prefix", default="/v1", show_default=True, help="What its path begins with: the contract that it is read by.")
 @click.option("--project", help="The request's ai_project_id.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_obj
-def explain(environ: dict[str, str], /, file: Path, name: str, source: BinaryIO, *, as_json: bool, **asked: str | None) -> None:
+def explain(environ: dict[str, str], /, file: Path, name: str, source: BinaryIO, *, as_json: bool, **asked: Any) -> None:
     """Say what FILE makes of a request, and by which rules. Sends nothing."""
     catalogue = _catalogue(file, environ)
     key, body = _key(catalogue, name), source.read()
     endpoint = Endpoint(asked["endpoint"] or endpoint_of(body))
-    request = Asked(endpoint=endpoint, body=body, project=asked["project"], now_unix_s=time.time())
+    contract = _contract(catalogue, asked["prefix"])
+    request = Asked(endpoint=endpoint, contract=contract, body=body, project=asked["project"], now_unix_s=time.time())
     found = explained(catalogue, key, request, left_by)
     click.echo(msgspec.json.format(msgspec.json.encode(found)) if as_json else as_text(found))
 
@@ -64,6 +67,12 @@ def _catalogue(file: Path, environ: dict[str, str]) -> Catalogue:
         sys.exit(EXIT_CONFIG)
     # Keys are found by name here and never by their digests, so that no pepper has to be made for them.
     return compile_catalogue(config, pepper=b"")
+
+
+def _contract(catalogue: Catalogue, prefix: str) -> Contract:
+    if prefix not in catalogue.prefixes:
+        raise click.ClickException(f"unknown prefix '{prefix}'{did_you_mean(prefix, catalogue.prefixes)}")
+    return catalogue.prefixes[prefix]
 
 
 def _key(catalogue: Catalogue, name: str) -> Key:

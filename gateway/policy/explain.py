@@ -38,6 +38,7 @@ from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
 from gateway.policy.tiers import Wish, wish
+from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.envelope import detail
 from gateway.wire.members import split
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest, parse
@@ -50,9 +51,10 @@ LeftBy = Callable[[InferenceRequest, Deployment, Tier], tuple[Params, Params]]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it would arrive: `project` is its `ai_project_id`."""
+    """A request as it would arrive: `project` is its `ai_project_id`, `contract` that of its path's prefix."""
 
     endpoint: Endpoint
+    contract: Contract = OPENAI
     body: bytes
     project: str | None
     now_unix_s: float
@@ -87,7 +89,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
         check_key(replace(key, ips=()), None, asked.now_unix_s)
         key = for_project(key, urlencode({"ai_project_id": asked.project or ""}).encode())
         found = replace(found, caller=_caller(key))
-        request = parse(asked.endpoint, asked.body)
+        request = parse(asked.endpoint, asked.body, asked.contract)
         wanted = wish(request.service_tier, key, asked.endpoint)
         found = replace(found, tier=wording.tier(request, key, wanted))
         case = Case(catalogue, key, request, wanted)

@@ -187,3 +187,14 @@ def test_no_secret_and_nothing_that_is_asked_is_printed() -> None:
         for options in (), ("--json",):
             printed = explain(EXAMPLE, "ci", asked, *options).output
             assert not any(secret in printed for secret in SECRETS)
+
+
+def test_a_prefix_has_the_contract_that_it_is_read_by(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(SMALL)
+    asked = msgspec.json.encode({"model": "small", "messages": [{"role": "user", "content": "hi"}], "n": 5})
+    assert told(path, "me", asked)["refused"] is None
+    refused = told(path, "me", asked, "--prefix", "/deepinfra/v1")["refused"]
+    assert (refused["status"], refused["param"]) == (422, "n")
+    result = explain(path, "me", asked, "--prefix", "/deepinfra/v2")
+    assert (result.exit_code, result.stderr) == (1, "Error: unknown prefix '/deepinfra/v2' (did you mean '/deepinfra/v1'?)\n")
