@@ -157,7 +157,7 @@ async def test_no_tier_starves_and_no_org_is_passed_over(tmp_path: Path) -> None
     statuses: dict[tuple[str, str], set[int]] = {}
     for (status, _), each in zip(answers, asked, strict=True):
         statuses.setdefault(each, set()).add(status)
-    assert 429 in statuses.pop(HURRIED)
+    assert statuses.pop(HURRIED) <= {429, 504}, "refused from the queue, or out of time before it came to that"
     assert set().union(*statuses.values()) == {200}
 
 

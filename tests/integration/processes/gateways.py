@@ -127,9 +127,12 @@ class Running:
 
 
 def children(parent: int) -> list[tuple[int, str]]:
-    """Return the children of a process with the names of their programs."""
-    pids = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [(int(pid), Path(f"/proc/{pid}/comm").read_text().strip()) for pid in pids]
+    """Return the children of a process with the names of their programs; one that ends meanwhile is none."""
+    found: list[tuple[int, str]] = []
+    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.append((int(pid), Path(f"/proc/{pid}/comm").read_text().strip()))
+    return found
 
 
 async def get(host: str, port: int, path: str) -> bytes:
