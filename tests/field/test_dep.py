@@ -86,17 +86,19 @@ async def test_dep_06_requests_that_are_cancelled_while_they_connect_leave_the_p
         call.close()
 
     dep.models.acts[name] = once
-    chance, ends_s = Random(6), time.monotonic() + 0.5
+    chance, ends_s, patience_s = Random(6), time.monotonic() + 0.5, 0.05
 
     async def leave_again_and_again() -> None:
-        while time.monotonic() < ends_s:
+        nonlocal patience_s
+        while time.monotonic() < ends_s or not dep.models.asked:
             async with Wire(dep.run.url) as wire:
                 await wire.send(post(msgspec.json.encode(chat(model=name, stream=True)), AUTH, TYPE))
-                await asyncio.sleep(chance.uniform(0.0, 0.05))
+                await asyncio.sleep(chance.uniform(0.0, patience_s))
+            # Some have to come as far as the provider, however slow the machine is.
+            patience_s = patience_s if dep.models.asked else min(patience_s * 1.05, 0.2)
 
     await asyncio.gather(*(leave_again_and_again() for _ in range(POOL)))
     await dep.run.settled()
-    assert dep.models.asked, "some of them came that far"
     dep.models.acts[name] = answers()
     plain = [await dep.ask(model=name) for _ in range(POOL)]
     assert [answer.status_code for answer in plain] == [200] * POOL

@@ -24,7 +24,7 @@ PATHS = ("/v1/chat/completions", "/v1/completions")
 MODELS = {"m": "http1", "h": "httpx"}
 """A model by each of the two transports."""
 
-TIMEOUTS = {"first_content": "150ms", "idle": "150ms"}
+TIMEOUTS = {"first_content": "400ms", "idle": "400ms"}
 RECEIPT = "150ms"
 
 GOSSIP = {

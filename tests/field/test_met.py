@@ -29,7 +29,7 @@ ATTEMPTS, INTERRUPTIONS = "tiergate_upstream_attempts_total", "tiergate_stream_i
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    quick = {"first_content": "100ms", "idle": "100ms"}
+    quick = {"first_content": "400ms", "idle": "400ms"}
     models = {"m": model("m"), "x": model("x", "x"), "quick": model("quick", timeouts=quick)}
     async with stage(valkey_server, tmp_path_factory.mktemp("met"), models) as found:
         yield found

@@ -83,7 +83,7 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
     models = {
         "m": model("m"),
         "x": model("x", "x"),
-        "quick": model("quick", timeouts={"first_content": "200ms"}),
+        "quick": model("quick", timeouts={"first_content": "400ms"}),
         "other": model("other"),
     }
     async with stage(valkey_server, tmp_path_factory.mktemp("commit"), models) as found:

@@ -38,7 +38,7 @@ EARLY = {"eof": Call.end, "reset": Call.reset, "close": Call.close, "bad_chunk":
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    quick = {"idle": "200ms"}
+    quick = {"idle": "400ms"}
     models = {"m": model("m"), "x": model("x", "x"), "quick": model("quick", timeouts=quick)}
     async with stage(valkey_server, tmp_path_factory.mktemp("ends"), models) as found:
         yield found

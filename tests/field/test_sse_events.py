@@ -37,7 +37,7 @@ NOTHINGS = {
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
     models = {
         "m": model("m"),
-        "quick": model("quick", timeouts={"first_content": "200ms", "idle": "200ms"}),
+        "quick": model("quick", timeouts={"first_content": "400ms", "idle": "400ms"}),
         "other": model("other"),
     }
     async with stage(valkey_server, tmp_path_factory.mktemp("events"), models) as found:

@@ -18,7 +18,7 @@ from tests.integration.scene import Scene, scene
 from tests.running import config
 from tests.valkey import Valkey
 
-BRIEF = {"first_content": "200ms", "idle": "200ms"}
+BRIEF = {"first_content": "500ms", "idle": "500ms"}
 
 
 def model(*providers: str, name: str, **fields: Any) -> dict[str, Any]:
