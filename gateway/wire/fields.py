@@ -21,6 +21,7 @@ from gateway.wire.readers import (
     unambiguous,
 )
 from gateway.wire.shapes import logit_bias, model_list, response_format, stops
+from gateway.wire.turns import system, turns
 
 MOST_OUTPUT_TOKENS = 10_000_000
 MOST_DIMENSIONS = 1_000_000
@@ -92,6 +93,25 @@ EMBEDDINGS: Mapping[str, Reader[object]] = {
     "encoding_format": one_of("float", "base64"),
     "dimensions": integer(1, MOST_DIMENSIONS),
 }
+
+MESSAGES: Mapping[str, Reader[object]] = {
+    **{name: SHARED[name] for name in ("model", "models", "fail_fast", "service_tier", "stream", "max_tokens", "top_p")},
+    "messages": turns,
+    "system": system,
+    "tools": list_of(object_of(type=text, name=text)),
+    "tool_choice": object_of(type=one_of("auto", "any", "tool", "none"), name=text, disable_parallel_tool_use=flag),
+    "stop_sequences": list_of(filled_text),
+    "temperature": number(0, 1),
+    "top_k": integer(0),
+    "metadata": object_of(user_id=text),
+    "thinking": object_of(type=one_of("enabled", "disabled", "adaptive"), budget_tokens=integer(1)),
+    "output_config": object_of(effort=text, format=object_of(type=text)),
+}
+
+COUNTED: Mapping[str, Reader[object]] = {
+    name: MESSAGES[name] for name in ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
+}
+"""What a request may hold whose tokens are only counted."""
 
 REFUSED_IN_EXTRA_BODY = frozenset(
     {

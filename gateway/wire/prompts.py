@@ -30,7 +30,8 @@ INLINE_FILE = re.compile(rb'"data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*"')
 class Prompt(msgspec.Struct, frozen=True, gc=False):
     """The size of what is asked. `tokens` are estimated for text from `text_bytes`, which are 0 for token ids.
 
-    `files` are those inside messages. `has_empty`: there is an empty text, or no text at all.
+    `files` are those inside messages. `has_empty`: there is an empty text, or no text at all. `beyond_chat` is the path of the
+    first thing in it that chat has no words for.
     """
 
     prompts: int
@@ -39,6 +40,7 @@ class Prompt(msgspec.Struct, frozen=True, gc=False):
     of_tokens: bool = False
     files: int = 0
     has_empty: bool = False
+    beyond_chat: str | None = None
 
 
 class Message(msgspec.Struct, gc=False):

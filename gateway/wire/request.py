@@ -13,7 +13,7 @@ import msgspec
 from gateway.errors import InvalidJson, InvalidValue, Unprocessable
 from gateway.faults import FieldError
 from gateway.wire.contracts import OPENAI, Contract
-from gateway.wire.fields import CHAT, COMPLETIONS, EMBEDDINGS, REFUSED_IN_EXTRA_BODY
+from gateway.wire.fields import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY
 from gateway.wire.members import Members, splice, split
 from gateway.wire.prompts import Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
@@ -25,6 +25,7 @@ class Endpoint(StrEnum):
     CHAT = "chat"
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
+    MESSAGES = "messages"
 
     @property
     def generates(self) -> bool:
@@ -80,19 +81,21 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """One endpoint's fields, and the one that holds what is asked."""
+    """One endpoint's fields, the one that holds what is asked, and those that no request does without besides."""
 
     fields: Mapping[str, Reader[object]]
     asked: str
+    required: tuple[str, ...] = ()
 
 
-OFFERED = ("tools", "functions")
-"""What the model may call: providers put it in front of the prompt, and count it."""
+OFFERED = ("tools", "functions", "system")
+"""What the model may call and is to know: providers put it in front of the prompt, and count it."""
 
 TABLES: Mapping[Endpoint, Table] = {
     Endpoint.CHAT: Table(CHAT, "messages"),
     Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt"),
     Endpoint.EMBEDDINGS: Table(EMBEDDINGS, "input"),
+    Endpoint.MESSAGES: Table(MESSAGES, "messages", required=("max_tokens",)),
 }
 
 
@@ -128,7 +131,8 @@ def _read(members: Members, table: Table, contract: Contract) -> dict[str, objec
     given = {name: value for name, value in members.values().items() if value != b"null"}
     if "models" in given:
         given.pop("model", None)
-    missing = [] if table.asked in given and ("model" in given or "models" in given) else _missing(table, given)
+    is_whole = table.asked in given and ("model" in given or "models" in given)
+    missing = [] if is_whole and not table.required else _missing(table, given)
     found: dict[str, object] = {}
     fields = table.fields
     wrong: list[FieldError] = []
@@ -155,7 +159,7 @@ def _beyond(found: Mapping[str, object], contract: Contract) -> Iterator[FieldEr
 
 
 def _missing(table: Table, given: Container[str]) -> list[FieldError]:
-    required = (table.asked,) if "models" in given else ("model", table.asked)
+    required = (*(() if "models" in given else ("model",)), table.asked, *table.required)
     return [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
 
 

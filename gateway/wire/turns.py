@@ -1,0 +1,152 @@
+"""Readers of what a Messages request says: `messages`, `system`, and whom it is for (Messages API of 2023-06-01).
+
+The turns are measured as a chat's messages are, and looked into for what chat has no words for, since other providers are asked
+in those. What else stands in a block is the provider's to judge. Pure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+import msgspec
+
+from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens
+from gateway.wire.readers import Problem, Reader, Schema, Wrong, raw_list, text, wrong
+
+SOURCES: Mapping[str, tuple[str, ...]] = {"image": ("base64", "url"), "document": ("base64", "text")}
+"""Where a file may be that chat can be shown."""
+
+RESULTS = frozenset({"text", *SOURCES})
+SAYABLE = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
+"""Blocks that chat has words for, or that are nothing to say again: what another model thought."""
+
+INLINE_FILE = re.compile(rb'"data"[ \t\n\r]*:[ \t\n\r]*"[A-Za-z0-9+/=]{64,}"')
+
+PLACE = re.compile(r" - at `\$(.*)`$")
+MISSING = re.compile(r"missing required field `(\w+)`")
+STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+
+
+class Block(msgspec.Struct, gc=False):
+    """A part of a turn, as far as the gateway reads it."""
+
+    type: str
+    source: object = None
+    content: object = None
+
+
+class Turn(msgspec.Struct, gc=False):
+    """What one speaker says in one go."""
+
+    role: str
+    content: str | list[Block]
+
+
+class Text(msgspec.Struct, gc=False):
+    """A block of text."""
+
+    type: Literal["text"]
+    text: str
+
+
+decode_turns = msgspec.json.Decoder(list[Turn]).decode
+decode_turn = msgspec.json.Decoder(Turn).decode
+decode_texts = msgspec.json.Decoder(list[Text]).decode
+
+ROLES = ("user", "assistant")
+
+
+def _read_turns(raw: bytes) -> Prompt:
+    try:
+        turns = decode_turns(raw)
+    except msgspec.ValidationError:
+        raise Wrong(*_problems(raw)) from None
+    if not turns:
+        raise wrong("List should have at least 1 item", "too_short")
+    strangers = [place for place, turn in enumerate(turns) if turn.role not in ROLES]
+    if strangers:
+        raise Wrong(*(((place, "role"), "Input should be one of user, assistant", "literal_error") for place in strangers))
+    if turns[0].role != "user":
+        raise wrong("The first message should have the role user", "value_error", 0, "role")
+    inline = [len(found) for found in INLINE_FILE.findall(raw)] if b'"base64"' in raw else []
+    length = len(raw) - sum(inline)
+    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * len(turns) + TOKENS_PER_FILE * len(inline)
+    return Prompt(1, tokens, length, files=len(inline), beyond_chat=next(_beyond_chat(turns), None))
+
+
+def _beyond_chat(turns: list[Turn]) -> Iterator[str]:
+    """Yield where there is what chat has no words for: an answer that was begun, and blocks that only Messages has."""
+    for place, turn in enumerate(turns):
+        for within, block in enumerate(turn.content if isinstance(turn.content, list) else ()):
+            if not _is_known(block):
+                yield f"messages.{place}.content.{within}"
+    if turns[-1].role == "assistant":
+        yield f"messages.{len(turns) - 1}.role"
+
+
+def _is_known(block: Block) -> bool:
+    if block.type in SOURCES:
+        return isinstance(block.source, dict) and block.source.get("type") in SOURCES[block.type]
+    if block.type == "tool_result":
+        try:
+            given = msgspec.convert(block.content, str | list[Block] | None)
+        except msgspec.ValidationError:
+            return False
+        return not isinstance(given, list) or all(each.type in RESULTS and _is_known(each) for each in given)
+    return block.type in SAYABLE
+
+
+def _problems(raw: bytes) -> list[Problem]:
+    """Return what is amiss in the turns, of each the first."""
+    problems: list[Problem] = []
+    for place, entry in enumerate(raw_list(raw)):
+        try:
+            decode_turn(entry)
+        except msgspec.ValidationError as error:
+            problems.append(_problem(str(error), place))
+    return problems
+
+
+def _problem(told: str, place: int) -> Problem:
+    """Return the decoder's complaint as a reader's, with the path that it names."""
+    found = PLACE.search(told)
+    steps: list[str | int] = [name or int(index) for name, index in STEP.findall(found[1])] if found else []
+    said = told[: found.start()] if found else told
+    missing = MISSING.search(said)
+    if missing:
+        return (place, *steps, missing[1]), "Field required", "missing"
+    return (place, *steps), said, "dict_type" if "`object`" in said else "string_type"
+
+
+def _read_system(raw: bytes) -> bytes:
+    if raw.startswith(b'"'):
+        text.read(raw)
+        return raw
+    try:
+        decode_texts(raw)
+    except msgspec.ValidationError:
+        raise wrong("Input should be a string or a list of blocks of text", "value_error") from None
+    return raw
+
+
+BLOCKS = {"type": "array", "items": {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}}
+TEXTS = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {"type": {"const": "text"}, "text": {"type": "string"}},
+        "required": ["type", "text"],
+    },
+}
+
+
+def _turn(*roles: str) -> Schema:
+    content = {"anyOf": [{"type": "string"}, BLOCKS]}
+    return {"type": "object", "properties": {"role": {"enum": roles}, "content": content}, "required": ["role", "content"]}
+
+
+turns = Reader(_read_turns, {"type": "array", "minItems": 1, "prefixItems": [_turn(ROLES[0])], "items": _turn(*ROLES)})
+"""`messages` of the Messages API: turns, of which the first is the user's."""
+
+system = Reader(_read_system, {"anyOf": [{"type": "string"}, TEXTS]})
+"""`system`: a text, or blocks of it."""

@@ -1,0 +1,124 @@
+"""What is read of a Messages request: its turns, their size, and what of them chat has no words for."""
+
+import msgspec
+import pytest
+
+from gateway.errors import Unprocessable
+from gateway.wire.prompts import Prompt
+from gateway.wire.request import Endpoint, InferenceRequest
+from tests.unit.wire.bodies import ABSENT, locs, read
+
+PNG = "iVBORw0KGgo" * 100
+
+
+def messages(**fields: object) -> InferenceRequest:
+    return read(Endpoint.MESSAGES, {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Say hi"}]} | fields)
+
+
+def said(*blocks: object) -> Prompt:
+    found = messages(messages=[{"role": "user", "content": [*blocks]}]).fields["messages"]
+    assert isinstance(found, Prompt)
+    return found
+
+
+class TestWhatIsRead:
+    def test_the_bound_and_the_prompt(self) -> None:
+        found = messages()
+        assert (found.max_tokens, found.prompts, found.stream) == (9, 1, False)
+        assert found.prompt_tokens == -(-len(b'[{"role":"user","content":"Say hi"}]') // 3) + 4
+
+    def test_a_system_prompt_and_tools_are_counted(self) -> None:
+        more = messages(system="Be brief", tools=[{"name": "f", "input_schema": {}}])
+        assert more.text_bytes - messages().text_bytes == len(b'"Be brief"') + len(b'[{"name":"f","input_schema":{}}]')
+
+    def test_a_file_is_not_counted_by_its_bytes(self) -> None:
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+        assert said(image).files == 1
+        assert said(image).text_bytes < 200
+
+    def test_what_the_gateway_obeys_beside_it(self) -> None:
+        found = messages(model=ABSENT, models=["a", "b"], fail_fast=True, service_tier="standard_only", stream=True)
+        assert (found.models, found.fail_fast, found.service_tier, found.stream) == (("a", "b"), True, "standard_only", True)
+
+
+class TestWhatIsAmiss:
+    @pytest.mark.parametrize(
+        ("fields", "where"),
+        [
+            ({"max_tokens": ABSENT}, ("body", "max_tokens")),
+            ({"max_tokens": 0}, ("body", "max_tokens")),
+            ({"models": ["a"], "model": ABSENT, "max_tokens": ABSENT}, ("body", "max_tokens")),
+            ({"messages": ABSENT}, ("body", "messages")),
+            ({"messages": []}, ("body", "messages")),
+            ({"messages": [{"role": "assistant", "content": "hi"}]}, ("body", "messages", 0, "role")),
+            (
+                {"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]},
+                ("body", "messages", 1, "role"),
+            ),
+            ({"messages": [{"role": "user"}]}, ("body", "messages", 0, "content")),
+            ({"messages": [{"role": "user", "content": 5}]}, ("body", "messages", 0, "content")),
+            ({"messages": [{"role": "user", "content": [{"text": "a"}]}]}, ("body", "messages", 0, "content", 0, "type")),
+            ({"messages": ["hi"]}, ("body", "messages", 0)),
+            ({"system": [{"type": "image"}]}, ("body", "system")),
+            ({"temperature": 1.5}, ("body", "temperature")),
+            ({"stop_sequences": [""]}, ("body", "stop_sequences", 0)),
+            ({"tool_choice": {"type": "required"}}, ("body", "tool_choice", "type")),
+            ({"thinking": {"type": "on"}}, ("body", "thinking", "type")),
+            ({"metadata": {"user_id": 5}}, ("body", "metadata", "user_id")),
+        ],
+    )
+    def test_it_is_named(self, fields: dict[str, object], where: tuple[str | int, ...]) -> None:
+        with pytest.raises(Unprocessable) as refused:
+            messages(**fields)
+        assert locs(refused.value) == [where]
+
+    def test_all_turns_are_looked_at(self) -> None:
+        with pytest.raises(Unprocessable) as refused:
+            messages(messages=[{"role": "user"}, {"content": "a"}, 7])
+        assert locs(refused.value) == [
+            ("body", "messages", 0, "content"),
+            ("body", "messages", 1, "role"),
+            ("body", "messages", 2),
+        ]
+
+
+class TestWhatChatHasNoWordsFor:
+    @pytest.mark.parametrize(
+        "block",
+        [
+            {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+            {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
+            {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}},
+            {"type": "tool_result", "tool_use_id": "t", "content": "done"},
+            {"type": "tool_result", "tool_use_id": "t"},
+            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "done"}]},
+            {"type": "thinking", "thinking": "a", "signature": "b"},
+        ],
+    )
+    def test_it_has_for_what_is_usual(self, block: object) -> None:
+        assert said(block).beyond_chat is None
+
+    @pytest.mark.parametrize(
+        "block",
+        [
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
+            {"type": "image", "source": {"type": "file", "file_id": "f"}},
+            {"type": "image", "source": 5},
+            {"type": "document", "source": {"type": "url", "url": "https://example.com/a.pdf"}},
+            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "search_result"}]},
+            {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "tool_result"}]},
+            {"type": "tool_result", "tool_use_id": "t", "content": 5},
+        ],
+    )
+    def test_the_first_is_named(self, block: object) -> None:
+        assert said({"type": "text", "text": "a"}, block, block).beyond_chat == "messages.0.content.1"
+
+    def test_an_answer_that_was_begun_is_beyond_it(self) -> None:
+        found = messages(messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "{"}]).fields["messages"]
+        assert isinstance(found, Prompt)
+        assert found.beyond_chat == "messages.1.role"
+
+
+def test_unknown_members_keep_their_bytes() -> None:
+    body = msgspec.json.encode({"container": {"id": 1.50}})
+    assert messages(container={"id": 1.50}).members.value("container") == body[len(b'{"container":') : -1]
