@@ -19,7 +19,6 @@ from gateway.providers.protocol import StreamReader
 from gateway.upstream.attempt import Flowing
 from gateway.upstream.transport import TransportError
 from gateway.watch import Cut
-from gateway.wire import envelope
 
 STREAM_HEADERS: Headers = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -55,6 +54,10 @@ class Downstream(Protocol):
 
     async def finish(self, piece: bytes) -> None:
         """Send the last piece, which may be empty, and end the body."""
+        ...
+
+    def event(self, error: GatewayError) -> bytes:
+        """Return the event that ends a stream in this error."""
         ...
 
 
@@ -197,7 +200,7 @@ class Relay:
     def _told(self, error: GatewayError) -> bytes:
         """Return the event that ends a stream in this error."""
         self._record.error_code = error.error_code
-        return envelope.event(error)
+        return self._downstream.event(error)
 
     def _note_fault(self, fault: Fault) -> None:
         self._exchange.reservation.break_off(Failed(fault=fault), 0)

@@ -17,8 +17,11 @@ from gateway.watch import Cut, Watch
 from gateway.web.keepalive import COMMENT, KeepAlive
 from gateway.wire import envelope
 from gateway.wire.compression import gunzip
+from gateway.wire.envelope import Telling
 
 OVERLOAD_WAIT_MS = 1_000
+
+OPENAI = Telling()
 
 SERVER = "tiergate.server"
 """The name under which a server offers itself in a scope's extensions."""
@@ -105,12 +108,13 @@ class Buffered:
 class Client:
     """The downstream side of one request; a `gateway.relay.Downstream`."""
 
-    def __init__(self, io: "Io", watch: Watch, buffered: Buffered) -> None:
+    def __init__(self, io: "Io", watch: Watch, buffered: Buffered, telling: Telling = OPENAI) -> None:
         self._receive = io.receive
         self._server: Server | None = io.scope.get("extensions", {}).get(SERVER)
         self._answer = self._server or Messages(io.send)
         self._watch = watch
         self._buffered = buffered
+        self._telling = telling
         self._held_bytes = 0
         self._departure: asyncio.Task[None] | None = None
         self._keepalive: KeepAlive | None = None
@@ -142,7 +146,7 @@ class Client:
 
         async def comment() -> None:
             if not self.started:
-                await self._answer.start(200, head())
+                await self._answer.start(200, [*head(), *self._telling.headers])
                 self.started = True
             await self._answer.write(COMMENT)
 
@@ -154,7 +158,7 @@ class Client:
         if self.started:
             return
         self._hush()
-        await self._answer.start(200, headers)
+        await self._answer.start(200, [*headers, *self._telling.headers])
         self.started = True
         if self._keepalive is not None:
             self._keepalive.begin()
@@ -171,18 +175,23 @@ class Client:
         await self._answer.finish(piece)
         self._finished = True
 
-    async def refuse(self, error: GatewayError, trail: Headers, *, with_detail: bool = False) -> None:
+    def event(self, error: GatewayError) -> bytes:
+        """Return the event that ends a stream in this error."""
+        return self._telling.event(error)
+
+    async def refuse(self, error: GatewayError, trail: Headers) -> None:
         """Answer with an error, or end a body that has begun with one."""
         self._hush()
         if self.started:
-            await self.finish(envelope.event(error))
+            await self.finish(self.event(error))
             return
-        body = envelope.envelope(error, with_detail=with_detail)
+        body = self._telling.body(error)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             *envelope.headers(error),
             *trail,
+            *self._telling.headers,
         ]
         await self._answer.start(status_of(error), headers)
         self.started = True

@@ -26,6 +26,7 @@ from gateway.tasks import Owned
 from gateway.watch import Sweep
 from gateway.web.client import OVERLOAD_WAIT_MS, Buffered, Client, Io, Message, Receive, Send, check_size
 from gateway.wire.contracts import OPENAI, Contract
+from gateway.wire.envelope import Manner, Telling
 from gateway.wire.request import Endpoint
 
 Fields = Mapping[bytes, bytes]
@@ -82,6 +83,13 @@ class Route(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     contract: Contract = OPENAI
 
+    @property
+    def manner(self) -> Manner:
+        """Return whose clients come here: what an error looks like."""
+        if self.endpoint is Endpoint.MESSAGES:
+            return Manner.ANTHROPIC
+        return Manner.DETAIL if self.contract.detail else Manner.OPENAI
+
 
 class Inference:
     """One endpoint at one path. An instance is an ASGI application."""
@@ -98,7 +106,8 @@ class Inference:
         headers: Headers = scope["headers"]
         fields = dict(headers)
         watch = floor.sweep.open()
-        client = Client(Io(scope, receive, send), watch, floor.buffered)
+        telling = Telling(self._route.manner, request_id)
+        client = Client(Io(scope, receive, send), watch, floor.buffered, telling)
         record = Record(
             request_id=request_id,
             route=self._route.path,
@@ -144,7 +153,7 @@ class Inference:
 
     async def _refuse(self, error: GatewayError, visit: Visit, client: Client) -> None:
         hide = self._floor.corridor.snapshot.catalogue.hide_providers
-        await client.refuse(error, trail(visit.record, hide_providers=hide), with_detail=visit.contract.detail)
+        await client.refuse(error, trail(visit.record, hide_providers=hide))
 
 
 async def read_body(client: Client, fields: Fields, floor: Floor) -> bytes:

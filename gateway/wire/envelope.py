@@ -1,8 +1,20 @@
-"""An error as clients are told: the OpenAI envelope, the last event of a stream, and when to come back. Pure."""
+"""An error as clients are told: in whose envelope, as the last event of a stream, and when to come back. Pure."""
+
+from collections.abc import Mapping
+from enum import Enum, auto
 
 import msgspec
 
-from gateway.errors import GatewayError, MethodNotAllowed, Unauthenticated, Unprocessable, UpstreamRejected, status_of
+from gateway.errors import (
+    EngineOverloaded,
+    FlexNoCapacity,
+    GatewayError,
+    MethodNotAllowed,
+    Unauthenticated,
+    Unprocessable,
+    UpstreamRejected,
+    status_of,
+)
 
 LONGEST_SDK_WAIT_MS = 60_000
 """Official SDKs ignore a longer hint and come back at once: beyond it they are told not to (wire contract, 6.3)."""
@@ -25,11 +37,55 @@ class Detail(msgspec.Struct, frozen=True):
     type: str
 
 
+class Manner(Enum):
+    """Whose clients are told: OpenAI's, those that look for FastAPI's `detail` in every error, or Anthropic's."""
+
+    OPENAI = auto()
+    DETAIL = auto()
+    ANTHROPIC = auto()
+
+
+KINDS: Mapping[int, str] = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""What Anthropic calls an error of a status; other statuses are the request's fault or the API's."""
+
 encode = msgspec.json.Encoder().encode
 
 
+class Telling(msgspec.Struct, frozen=True, gc=False):
+    """How the errors of one request are told."""
+
+    manner: Manner = Manner.OPENAI
+    request_id: str = ""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return what goes with every answer besides: Anthropic's name for the request's id."""
+        return [(b"request-id", self.request_id.encode())] if self.manner is Manner.ANTHROPIC else []
+
+    def body(self, error: GatewayError) -> bytes:
+        """Return the error as the body of an answer."""
+        if self.manner is Manner.ANTHROPIC:
+            return anthropic(error, self.request_id)
+        return envelope(error, with_detail=self.manner is Manner.DETAIL)
+
+    def event(self, error: GatewayError) -> bytes:
+        """Return the error as the last event of a stream that is under way; official SDKs raise on it."""
+        if self.manner is Manner.ANTHROPIC:
+            return b"event: error\ndata: " + anthropic(error, self.request_id) + b"\n\n"
+        return b"data: " + envelope(error) + b"\n\n"
+
+
 def envelope(error: GatewayError, *, with_detail: bool = False) -> bytes:
-    """Return the error as the body of an answer: OpenAI's envelope, and on 422 FastAPI's `detail` beside it.
+    """Return OpenAI's envelope, and on 422 FastAPI's `detail` beside it.
 
     Elsewhere there is one only where a contract has it: the message.
     """
@@ -40,16 +96,25 @@ def envelope(error: GatewayError, *, with_detail: bool = False) -> bytes:
     return encode(members)
 
 
+def anthropic(error: GatewayError, request_id: str) -> bytes:
+    """Return Anthropic's envelope, which has no place for the field at fault but the message.
+
+    A busy model is no limit of the caller's own: its type says so where the status is the same.
+    """
+    status = status_of(error)
+    kind = KINDS.get(status, "invalid_request_error" if status < 500 else "api_error")
+    if isinstance(error, EngineOverloaded | FlexNoCapacity):
+        kind = KINDS[503]
+    named = error.param is None or error.param in error.message
+    message = error.message if named else f"{error.param}: {error.message}"
+    return encode({"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id})
+
+
 def detail(error: GatewayError) -> tuple[Detail, ...]:
     """Return every bad field of a 422; other errors have none."""
     if isinstance(error, Unprocessable | UpstreamRejected) and status_of(error) == 422:
         return tuple(Detail(field.loc, field.msg, field.type) for field in error.fields)
     return ()
-
-
-def event(error: GatewayError) -> bytes:
-    """Return the error as the last event of a stream that is under way; official SDKs raise on it."""
-    return b"data: " + envelope(error) + b"\n\n"
 
 
 def headers(error: GatewayError) -> list[tuple[bytes, bytes]]:
