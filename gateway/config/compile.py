@@ -73,7 +73,7 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
         api_version=provider.api_version,
         api_key=provider.api_key or Secret(""),
         tiers=provider.tiers,
-        endpoints=frozenset(provider.endpoints),
+        endpoints=NATURES[provider.dialect].served(provider.endpoints),
         headers={header: value.reveal() for header, value in provider.headers.items()},
         quirks=catalogue.Quirks(
             fail_fast=quirks.fail_fast,

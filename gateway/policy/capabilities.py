@@ -29,6 +29,9 @@ def _regex(request: InferenceRequest) -> str | None:
     return "response_format" if isinstance(asked, dict) and asked.get("type") == "regex" else None
 
 
+STOPS = ("stop", "stop_sequences")
+"""What stop sequences are called."""
+
 NEEDS: Mapping[str, Needs] = {
     "tools": _filled("tools", "functions"),
     "vision": _filled("data"),
@@ -56,9 +59,10 @@ def check_model(model: Model, request: InferenceRequest) -> None:
     missing = _missing(model.capabilities, request)
     if missing is not None:
         raise UnsupportedParameter(f"The model '{model.name}' does not support '{missing}'", param=missing)
-    stops = request.fields.get("stop")
-    if isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
-        raise InvalidValue(f"The model '{model.name}' takes up to {model.capabilities.stop} stop sequences", param="stop")
+    for name in STOPS:
+        stops = request.fields.get(name)
+        if isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
+            raise InvalidValue(f"The model '{model.name}' takes up to {model.capabilities.stop} stop sequences", param=name)
     alternatives = request.fields.get("top_logprobs")
     if isinstance(alternatives, int) and alternatives > model.capabilities.max_logprobs:
         raise InvalidValue(
@@ -85,18 +89,37 @@ def check_key_bounds(key: Key, request: InferenceRequest) -> None:
         raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))
 
 
-COMPLETIONS_OR_CHAT = (Endpoint.COMPLETIONS, Endpoint.CHAT)
+THROUGH_CHAT: Mapping[Endpoint, tuple[Endpoint, Endpoint]] = {
+    endpoint: (endpoint, Endpoint.CHAT) for endpoint in (Endpoint.COMPLETIONS, Endpoint.MESSAGES)
+}
+"""What goes through chat where a provider has nothing else, and chat can say it."""
 
 
 def endpoints_for(request: InferenceRequest) -> tuple[Endpoint, ...]:
-    """Return the endpoints that can serve a request, its own first; completions go through chat where chat can say them."""
-    if request.endpoint is Endpoint.COMPLETIONS and unsaid_in_chat(request) is None:
-        return COMPLETIONS_OR_CHAT
+    """Return the endpoints that can serve a request, its own first."""
+    if request.endpoint in THROUGH_CHAT and unsaid_in_chat(request) is None:
+        return THROUGH_CHAT[request.endpoint]
     return (request.endpoint,)
 
 
 def unsaid_in_chat(request: InferenceRequest) -> str | None:
-    """Return the field for which a completions request cannot be made as one of chat, None where it can (wire contract, 5.4)."""
+    """Return the field for which a request cannot be made as one of chat, None where it can, or none is made so."""
+    if request.endpoint is Endpoint.MESSAGES:
+        return _unsaid_of_messages(request.fields)
+    return _unsaid_of_completions(request) if request.endpoint is Endpoint.COMPLETIONS else None
+
+
+def _unsaid_of_messages(fields: Mapping[str, object]) -> str | None:
+    """Return what of the conversation chat has no words for, or `tools` where one is the provider's own."""
+    asked, tools = fields.get("messages"), fields.get("tools")
+    if isinstance(asked, Prompt) and asked.beyond_chat is not None:
+        return asked.beyond_chat
+    offered = tools if isinstance(tools, list) else []
+    return "tools" if any(tool.get("type", "custom") != "custom" for tool in offered) else None
+
+
+def _unsaid_of_completions(request: InferenceRequest) -> str | None:
+    """Return what of a completion chat has no words for (wire contract, 5.4)."""
     fields = request.fields
     asked = fields.get("prompt")
     if request.token_prompt or (isinstance(asked, Prompt) and asked.has_empty):

@@ -4,7 +4,7 @@ A deployment whose dialect cannot say a request is left out of the plan; a reque
 the field. Fields at a value that asks for nothing need no words. Pure.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -20,6 +20,11 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: frozenset[Endpoint] = frozenset(Endpoint)
     lacks: frozenset[str] = frozenset()
     bounded: bool = False
+
+    def served(self, listed: Iterable[Endpoint]) -> frozenset[Endpoint]:
+        """Return what a provider serves for which these are listed: one whose chat is Messages serves those as they are too."""
+        found = frozenset(listed)
+        return found | ({Endpoint.MESSAGES} & self.endpoints) if Endpoint.CHAT in found else found
 
 
 def _filled(*names: str) -> Asks:

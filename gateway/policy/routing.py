@@ -179,7 +179,7 @@ REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLength
 
 def _not_served(key: Key, model: Model, request: InferenceRequest) -> UnsupportedParameter | UnsupportedPrompt:
     """Return the error of a request that no deployment of the model has an endpoint for."""
-    field = unsaid_in_chat(request) if request.endpoint is Endpoint.COMPLETIONS else None
+    field = unsaid_in_chat(request)
     if field is not None and any(serving_endpoint(each, key, (Endpoint.CHAT,)) for each in model.deployments):
         return refuse_chat(model, field)
     return UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")

@@ -112,7 +112,7 @@ def cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
     """Return why a deployment is no target."""
     name, has = deployment.provider.name, deployment.provider.endpoints
     if has.isdisjoint(endpoints_for(request)):
-        field = unsaid_in_chat(request) if request.endpoint is Endpoint.COMPLETIONS and Endpoint.CHAT in has else None
+        field = unsaid_in_chat(request) if Endpoint.CHAT in has else None
         through = "" if field is None else f", and chat cannot take this '{field}'"
         return f"providers.{name}.endpoints lacks {request.endpoint}{through}"
     return f"the key's providers do not allow {name}"

@@ -7,11 +7,12 @@ from gateway.policy.natures import Nature
 from gateway.providers.anthropic import Anthropic
 from gateway.providers.anthropic_request import NATURE as ANTHROPIC
 from gateway.providers.azure import Azure
-from gateway.providers.openai import OpenAI
+from gateway.providers.openai import PATHS, OpenAI
 from gateway.providers.protocol import Dialect
 
 DIALECTS: Mapping[str, Callable[[Provider], Dialect]] = {"openai": OpenAI, "anthropic": Anthropic, "azure": Azure}
 """Builds the dialect as one provider speaks it."""
 
-NATURES: Mapping[str, Nature] = {"openai": Nature(), "anthropic": ANTHROPIC, "azure": Nature()}
+OPENAIS = Nature(endpoints=frozenset(PATHS))
+NATURES: Mapping[str, Nature] = {"openai": OPENAIS, "anthropic": ANTHROPIC, "azure": OPENAIS}
 """What planning has to know of each."""

@@ -1,7 +1,7 @@
 """The Anthropic dialect: chat served by the Messages API of 2023-06-01. https://docs.anthropic.com/en/api/messages
 
-Requests are translated (`anthropic_request`), answers and streams are turned into OpenAI's and then treated as such: edited,
-judged and committed by the same rules. Times are Unix seconds. Pure.
+Chat requests are translated (`anthropic_request`), answers and streams are turned into OpenAI's and then treated as such: edited,
+judged and committed by the same rules. Messages requests pass as they are (`messages_passed`). Times are Unix seconds. Pure.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,11 @@ from gateway.providers.anthropic_answer import Head, completion
 from gateway.providers.anthropic_request import translate
 from gateway.providers.anthropic_stream import AnthropicStream
 from gateway.providers.headers import headers_of
+from gateway.providers.messages_passed import answer, passed
+from gateway.providers.messages_passed_stream import PassedStream
 from gateway.providers.openai import OpenAI
 from gateway.providers.over_chat import OverChat
-from gateway.providers.protocol import Answer, Call, Edits
+from gateway.providers.protocol import Answer, Call, Edits, StreamReader
 from gateway.providers.redaction import account_names
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -42,6 +44,10 @@ class Anthropic:
     def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:  # noqa: ARG002
         """Return the call. Raises `InvalidJson` for what only looked like JSON as long as nobody looked into it."""
         # There is no queue to stay out of, so that `last` changes nothing.
+        if request.endpoint is Endpoint.MESSAGES:
+            sent = passed(request, deployment, tier)
+            headers = self._stream_headers if request.stream else self._headers
+            return Call(path=PATH, headers=headers, body=sent.body, dropped=sent.dropped)
         if request.endpoint is Endpoint.CHAT:
             return self._call(request, deployment, tier)
         over_chat = OverChat(request, deployment, self)
@@ -57,10 +63,14 @@ class Anthropic:
 
     def answer(self, body: bytes, edits: Edits) -> Answer | Failed:
         """Read a complete 2xx body."""
+        if edits.endpoint is Endpoint.MESSAGES:
+            return answer(body, edits, (edits.upstream_model, *self._account))
         return self._openai.answer(completion(body, self._head(edits)), edits)
 
-    def reader(self, edits: Edits) -> AnthropicStream:
+    def reader(self, edits: Edits) -> StreamReader:
         """Return a fresh reader for one stream."""
+        if edits.endpoint is Endpoint.MESSAGES:
+            return PassedStream(edits, self._provider.most_event_bytes, self._account)
         return AnthropicStream(edits, self._provider.most_event_bytes, self._account, self._head(edits))
 
     def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:

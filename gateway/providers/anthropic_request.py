@@ -16,7 +16,7 @@ from gateway.providers.anthropic_tools import is_forced, tools
 from gateway.wire.request import Endpoint, InferenceRequest
 
 NATURE = Nature(
-    endpoints=frozenset({Endpoint.CHAT}),
+    endpoints=frozenset({Endpoint.CHAT, Endpoint.MESSAGES}),
     lacks=frozenset(
         {"choices", "logprobs", "logit_bias", "penalties", "repetition_penalty", "token_rules", "functions"}
         | {"json_object", "regex", "sound", "web_search", "blank_stop"}

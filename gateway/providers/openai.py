@@ -18,6 +18,7 @@ from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_of
 from gateway.providers.headers import headers_of
+from gateway.providers.messages_over_chat import MessagesOverChat
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.over_chat import OverChat
 from gateway.providers.protocol import Answer, Call, Edits
@@ -63,7 +64,8 @@ class OpenAI:
         """Return the call; `last` is False while another candidate remains."""
         if request.endpoint in self._provider.endpoints:
             return self._call(request, deployment, tier, last=last)
-        over_chat = OverChat(request, deployment, self)
+        through = MessagesOverChat if request.endpoint is Endpoint.MESSAGES else OverChat
+        over_chat = through(request, deployment, self)
         call = over_chat.call(self._call(each, deployment, tier, last=last) for each in over_chat.requests())
         return replace(call, path=self._place(Endpoint.CHAT, deployment)[0])
 

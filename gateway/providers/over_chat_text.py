@@ -98,7 +98,7 @@ class Text:
         return "content_filter" if finish == "stop" and self._refused else finish
 
 
-def said_text(choice: ChatChoice) -> str:
+def said_text(choice: Choice) -> str:
     """Return what a choice says in words: its content, or its refusal."""
     said = choice.delta or choice.message
     if said is None:

@@ -20,7 +20,12 @@ from gateway.web.openapi import document
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.request import Endpoint
 
-PATHS = {"/chat/completions": Endpoint.CHAT, "/completions": Endpoint.COMPLETIONS, "/embeddings": Endpoint.EMBEDDINGS}
+PATHS = {
+    "/chat/completions": Endpoint.CHAT,
+    "/completions": Endpoint.COMPLETIONS,
+    "/embeddings": Endpoint.EMBEDDINGS,
+    "/messages": Endpoint.MESSAGES,
+}
 """Below a prefix."""
 
 

@@ -16,7 +16,7 @@ from gateway.policy.account import Account
 from gateway.web.inference import Route
 from gateway.web.models import DeepInfraCard, ModelCard, ModelList, NebiusCard
 from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
-from gateway.wire.envelope import Body, Detail
+from gateway.wire.envelope import Body, Detail, Manner
 from gateway.wire.fields import REFUSED_IN_EXTRA_BODY
 from gateway.wire.readers import Schema, or_null
 from gateway.wire.request import TABLES, Endpoint
@@ -27,11 +27,13 @@ REQUESTS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "CreateChatCompletionRequest",
     Endpoint.COMPLETIONS: "CreateCompletionRequest",
     Endpoint.EMBEDDINGS: "CreateEmbeddingRequest",
+    Endpoint.MESSAGES: "CreateMessageParams",
 }
 ANSWERS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "CreateChatCompletionResponse",
     Endpoint.COMPLETIONS: "CreateCompletionResponse",
     Endpoint.EMBEDDINGS: "CreateEmbeddingResponse",
+    Endpoint.MESSAGES: "Message",
 }
 EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
     Endpoint.CHAT: {
@@ -42,12 +44,19 @@ EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
     },
     Endpoint.COMPLETIONS: {"model": "llama-3.1-8b", "prompt": "Say hi", "service_tier": "default", "max_tokens": 20},
     Endpoint.EMBEDDINGS: {"model": "bge-m3", "input": ["Say hi", "Say bye"], "encoding_format": "float"},
+    Endpoint.MESSAGES: {"model": "llama-3.1-8b", "max_tokens": 20, "messages": [{"role": "user", "content": "Say hi"}]},
 }
+
+CHUNKS = "its chunks, then `[DONE]`"
+STREAMS: Mapping[Endpoint, str] = {Endpoint.MESSAGES: "its events, `message_start` to `message_stop`"}
 
 CHOICE: Mapping[Endpoint, Schema] = {
     Endpoint.CHAT: {"message": {"type": "object"}},
     Endpoint.COMPLETIONS: {"text": {"type": "string"}},
 }
+KIND = ("type", "message")
+"""What an error of Anthropic's says."""
+
 VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, {"type": "array", "items": {"type": "number"}}]}
 
 TOP_LOGPROBS: Schema = {
@@ -60,6 +69,12 @@ SECURITY: Mapping[str, Schema] = {
     "bearer": {"type": "http", "scheme": "bearer"},
     **{name: {"type": "apiKey", "in": "header", "name": name} for name in ("x-api-key", "xi-api-key", "api-key")},
 }
+
+TOLD: Mapping[Manner, tuple[str, str]] = {
+    Manner.OPENAI: ("HTTPValidationError", "ErrorResponse"),
+    Manner.ANTHROPIC: ("MessagesError", "MessagesError"),
+}
+"""The schemas of a 422 and of other errors."""
 
 ASKING = (errors.Unauthenticated, errors.IpNotAllowed, errors.HeadersTooLarge, errors.InvalidRequest)
 """What any request with a key may hear."""
@@ -99,8 +114,8 @@ def _inference(route: Route) -> dict[str, object]:
             "content": {"application/json": {"schema": _bounded(endpoint, contract), "example": EXAMPLES[endpoint]}},
         },
         "responses": {
-            "200": {"description": "The answer; where `stream` is true its chunks, then `[DONE]`", "content": content},
-            **_told(*_all_errors()),
+            "200": {"description": f"The answer; where `stream` is true {STREAMS.get(endpoint, CHUNKS)}", "content": content},
+            **_told(*_all_errors(), manner=route.manner),
         },
     }
 
@@ -150,15 +165,16 @@ def _card(contract: Contract) -> Schema:
     return _reference("DeepInfraCard" if contract is DEEPINFRA else "ModelCard")
 
 
-def _told(*kinds: type[GatewayError]) -> dict[str, object]:
+def _told(*kinds: type[GatewayError], manner: Manner = Manner.OPENAI) -> dict[str, object]:
     """Return the answers that errors are told by, one for each status."""
+    invalid, other = TOLD.get(manner, TOLD[Manner.OPENAI])
     by_status: dict[int, list[type[GatewayError]]] = {}
     for kind in kinds:
         by_status.setdefault(kind.status, []).append(kind)
     return {
         str(status): _json(
             f"{HTTPStatus(status).phrase}: {', '.join(sorted({kind.code for kind in found}))}",
-            _reference("HTTPValidationError" if status == HTTPStatus.UNPROCESSABLE_ENTITY else "ErrorResponse"),
+            _reference(invalid if status == HTTPStatus.UNPROCESSABLE_ENTITY else other),
         )
         for status, found in sorted(by_status.items())
     }
@@ -175,9 +191,15 @@ def _schemas(served: Iterable[Endpoint]) -> dict[str, object]:
     )
     error = {"type": "object", "properties": {"error": _reference("Body")}, "required": ["error"]}
     fields = {"detail": {"type": "array", "items": _reference("Detail"), "minItems": 1}}
+    anthropic = {
+        "type": {"const": "error"},
+        "error": {"type": "object", "properties": {name: {"type": "string"} for name in KIND}, "required": KIND},
+        "request_id": {"type": "string"},
+    }
     return {
         **cards,
         "ErrorResponse": error,
+        "MessagesError": {"type": "object", "properties": anthropic, "required": [*anthropic]},
         "HTTPValidationError": {"allOf": [_reference("ErrorResponse"), {"properties": fields, "required": ["detail"]}]},
         **{REQUESTS[endpoint]: _request(endpoint) for endpoint in served},
         **{ANSWERS[endpoint]: _answer(endpoint) for endpoint in served},
@@ -188,16 +210,17 @@ def _request(endpoint: Endpoint) -> Schema:
     table = TABLES[endpoint]
     fields: dict[str, Any] = {name: reader.schema for name, reader in table.fields.items()}
     model, models = fields.pop("model"), fields.pop("models")
-    optional = {name: or_null(schema) for name, schema in fields.items() if name != table.asked}
+    needed = (table.asked, *table.required)
+    optional = {name: or_null(schema) for name, schema in fields.items() if name not in needed}
     refused = dict.fromkeys(sorted(REFUSED_IN_EXTRA_BODY), False)
     return {
         "type": "object",
         "properties": {
-            table.asked: fields[table.asked],
+            **{name: fields[name] for name in needed},
             **optional,
             "extra_body": or_null({"type": "object", "properties": refused}),
         },
-        "required": [table.asked],
+        "required": needed,
         "anyOf": [
             {"properties": {"model": model, "models": {"type": "null"}}, "required": ["model"]},
             {"properties": {"models": models}, "required": ["models"]},
@@ -208,6 +231,8 @@ def _request(endpoint: Endpoint) -> Schema:
 
 def _answer(endpoint: Endpoint) -> Schema:
     count = {"type": "integer", "minimum": 0}
+    if endpoint is Endpoint.MESSAGES:
+        return _message({"input_tokens": count, "output_tokens": count})
     content = _choices(endpoint) if endpoint.generates else _vectors()
     return {
         "type": "object",
@@ -218,6 +243,19 @@ def _answer(endpoint: Endpoint) -> Schema:
             "usage": {"type": ["object", "null"], "properties": {"prompt_tokens": count, "completion_tokens": count}},
         },
         "required": [*content, "model"],
+    }
+
+
+def _message(usage: Schema) -> Schema:
+    block = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
+    return {
+        "type": "object",
+        "properties": {
+            **{name: {"type": "string"} for name in ("id", "model")},
+            "content": {"type": "array", "items": block},
+            "usage": {"type": "object", "properties": usage},
+        },
+        "required": ["id", "model", "content"],
     }
 
 

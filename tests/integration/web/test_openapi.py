@@ -16,7 +16,7 @@ from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CHAT, COMPLETIONS = "/chat/completions", "/completions"
+CHAT, COMPLETIONS, MESSAGES = "/chat/completions", "/completions", "/messages"
 PREFIXES = ("/v1", "/v1/openai", "/deepinfra/v1", "/nebius/v1")
 KEYS: list[dict[str, Any]] = [
     {"name": "broke", "budget": {"usd": 0}},
@@ -65,13 +65,15 @@ def fits(told: Mapping[str, Any], operation: Mapping[str, Any], response: Any) -
     return status
 
 
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, MESSAGES])
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_every_status_is_met_and_every_answer_is_as_it_says(
     prefix: str, path: str, gate: Scene, told: dict[str, Any]
 ) -> None:
     operation = told["paths"][prefix + path]["post"]
-    asked = {"messages": [{"role": "user", "content": "hi"}]} if path == CHAT else {"prompt": "hi"}
+    turns = {"messages": [{"role": "user", "content": "hi"}]}
+    bodies: Mapping[str, Mapping[str, Any]] = {CHAT: turns, COMPLETIONS: {"prompt": "hi"}, MESSAGES: {"max_tokens": 9, **turns}}
+    asked = bodies[path]
     good = {"model": "m", **asked}
 
     async def ask(body: Mapping[str, Any] | bytes, key: str | None = None, **headers: str) -> Any:
@@ -116,7 +118,7 @@ async def test_the_lists_of_models_are_as_it_says(prefix: str, gate: Scene, told
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_its_examples_are_answered(prefix: str, told: dict[str, Any], gate: Scene) -> None:
-    for path in (CHAT, COMPLETIONS):
+    for path in (CHAT, COMPLETIONS, MESSAGES):
         [content] = told["paths"][prefix + path]["post"]["requestBody"]["content"].values()
         Draft202012Validator({**content["schema"], "components": told["components"]}).validate(content["example"])
         response = await gate.run.client.post(prefix + path, json={**content["example"], "model": "m"})

@@ -1,0 +1,90 @@
+"""A Messages conversation in chat's words: `system` and `messages` become `messages`.
+
+What tools gave back are messages of their own there, before all else of their turn; images that they gave back can only be shown
+by the user. What another model thought is not said again. Marks on what is to be cached are Anthropic's alone. Pure.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+Part = dict[str, object]
+
+DOCUMENT = "document.pdf"
+"""What a file is called that has no name: chat wants one."""
+
+decode = msgspec.json.Decoder().decode
+encode = msgspec.json.Encoder().encode
+
+
+def chat_messages(system: bytes | None, turns: bytes) -> list[Part]:
+    """Return chat's messages. Raises `msgspec.DecodeError` for what only looked like JSON."""
+    found: list[Part] = []
+    if said := _texts(decode(system or b"null"), "\n\n"):
+        found.append({"role": "system", "content": said})
+    for turn in decode(turns):
+        content = turn["content"]
+        blocks: list[Part] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        found += _assistant(blocks) if turn["role"] == "assistant" else _user(blocks)
+    return found
+
+
+def _user(blocks: list[Part]) -> Iterator[Part]:
+    parts: list[Part] = []
+    for block in blocks:
+        if block["type"] == "tool_result":
+            given = block.get("content")
+            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _texts(given, "\n")}
+            parts += _parts(given) if isinstance(given, list) else []
+    said = [part for block in blocks for part in _parts([block], texts=True)]
+    parts += said
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        yield {"role": "user", "content": parts[0]["text"]}
+    elif parts:
+        yield {"role": "user", "content": parts}
+
+
+def _assistant(blocks: list[Part]) -> Iterator[Part]:
+    text = _texts(blocks, "")
+    calls = [
+        {
+            "id": block.get("id"),
+            "type": "function",
+            "function": {"name": block.get("name"), "arguments": encode(block.get("input") or {}).decode()},
+        }
+        for block in blocks
+        if block["type"] == "tool_use"
+    ]
+    if calls:
+        yield {"role": "assistant", "content": text or None, "tool_calls": calls}
+    elif text:
+        yield {"role": "assistant", "content": text}
+
+
+def _parts(blocks: list[Part], *, texts: bool = False) -> Iterator[Part]:
+    """Yield the files among these blocks as chat shows them, with `texts` what is said as well."""
+    for block in blocks:
+        source = block.get("source")
+        if block["type"] == "text" and texts:
+            yield {"type": "text", "text": block.get("text")}
+        elif block["type"] == "image" and isinstance(source, dict):
+            yield {"type": "image_url", "image_url": {"url": _url(source)}}
+        elif block["type"] == "document" and isinstance(source, dict):
+            if source.get("type") == "text":
+                yield {"type": "text", "text": source.get("data")}
+            else:
+                yield {"type": "file", "file": {"filename": block.get("title") or DOCUMENT, "file_data": _url(source)}}
+
+
+def _url(source: Part) -> object:
+    if source.get("type") == "base64":
+        return f"data:{source.get('media_type')};base64,{source.get('data')}"
+    return source.get("url")
+
+
+def _texts(content: object, between: str) -> str:
+    """Return what a text, or the blocks of text among these, say."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    said = (block.get("text") for block in content if block["type"] == "text")
+    return between.join(text for text in said if isinstance(text, str))
