@@ -19,12 +19,14 @@ from gateway.policy.deadlines import deadline
 from gateway.policy.floods import FloodGuard
 from gateway.policy.keys import for_project
 from gateway.policy.record import Opened, Outcome, Record
+from gateway.policy.routing import Plan
+from gateway.providers.protocol import Answer
 from gateway.tasks import Owned
 from gateway.upstream.remainder import Remainders
 from gateway.walk import Walk
 from gateway.watch import Cut, Watch
 from gateway.wire.contracts import Contract
-from gateway.wire.request import Endpoint, InferenceRequest, parse
+from gateway.wire.request import COUNT, Endpoint, InferenceRequest, parse
 
 REDIS_WAIT_MS = 1_000
 """When to come back while the admission store is away: its reconnection takes about as long."""
@@ -37,6 +39,8 @@ CLIENT_CLOSED = 499
 
 Headers = list[tuple[bytes, bytes]]
 
+encode = msgspec.json.Encoder().encode
+
 
 class Visit(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the web room hands it over: its head, the way to its body, and what may cut it short."""
@@ -46,6 +50,8 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     headers: Headers
     fields: Mapping[bytes, bytes]
     """The same by name, the last of doubles."""
+    counts: bool = False
+    """Only how many tokens the prompt has is asked."""
     query: bytes
     address: str | None
     check: Callable[[], None]
@@ -123,10 +129,13 @@ class Corridor:
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
         wanted = tiers.wish(request.service_tier, key, visit.endpoint, visit.contract)
         self._floods.count(key, wanted, record.started_unix_ms)
+        plan = snapshot.planner.plan(key, request, wanted, visit.dice)
+        if visit.counts:
+            return counted(plan, reservation, visit.watch)
         job = Job(
             snapshot=snapshot,
             request=request,
-            plan=snapshot.planner.plan(key, request, wanted, visit.dice),
+            plan=plan,
             reservation=reservation,
             watch=visit.watch,
             due=due,
@@ -141,7 +150,7 @@ class Corridor:
     async def _read(self, visit: Visit, key: Key) -> InferenceRequest:
         """Return what the body asks for. One that is no good counts like any other: a client that loops has no other limit."""
         try:
-            return parse(visit.endpoint, await visit.body(), visit.contract)
+            return parse(visit.endpoint, await visit.body(), visit.contract, COUNT if visit.counts else None)
         except GatewayError:
             self._floods.count(key, None, visit.record.started_unix_ms)
             raise
@@ -154,6 +163,21 @@ def cut_error(watch: Watch) -> GatewayError:
     if cut is Cut.DRAIN:
         return Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
     return UpstreamTimeout("The request's deadline passed before there was an answer")
+
+
+def counted(plan: Plan, reservation: Reservation, watch: Watch) -> Exchange:
+    """Return the answer that tells what would be held for a prompt. Nobody is asked for it, so that it costs nothing."""
+    first = plan.candidates[0]
+    body = encode({"input_tokens": first.row.estimate.input})
+    reservation.record.status = 200
+    timeouts = first.target.model.timeouts
+    return Exchange(
+        committed=Answer(body=body, usage=None, tier=None, output_bytes=0),
+        reservation=reservation,
+        watch=watch,
+        end=(Cut.TOTAL, reservation.record.started_s + timeouts.total_s),
+        timeouts=timeouts,
+    )
 
 
 def note_key(record: Record, key: Key) -> None:

@@ -29,9 +29,14 @@ PATHS = {
 """Below a prefix."""
 
 
+COUNT = "/messages/count_tokens"
+
+
 def routes(prefixes: Mapping[str, Contract]) -> tuple[Route, ...]:
     """Return every path of inference."""
-    return tuple(Route(prefix + path, endpoint, each) for prefix, each in prefixes.items() for path, endpoint in PATHS.items())
+    asked = (Route(prefix + path, endpoint, each) for prefix, each in prefixes.items() for path, endpoint in PATHS.items())
+    counted = (Route(prefix + COUNT, Endpoint.MESSAGES, each, counts=True) for prefix, each in prefixes.items())
+    return (*asked, *counted)
 
 
 def contract_at(path: str, prefixes: Mapping[str, Contract]) -> Contract:

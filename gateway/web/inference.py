@@ -82,6 +82,8 @@ class Route(msgspec.Struct, frozen=True):
     path: str
     endpoint: Endpoint
     contract: Contract = OPENAI
+    counts: bool = False
+    """Only how many tokens a prompt has is asked here."""
 
     @property
     def manner(self) -> Manner:
@@ -118,6 +120,7 @@ class Inference:
         visit = Visit(
             endpoint=self._route.endpoint,
             contract=self._route.contract,
+            counts=self._route.counts,
             headers=headers,
             fields=fields,
             query=scope["query_string"],

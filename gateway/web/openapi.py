@@ -19,7 +19,8 @@ from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
 from gateway.wire.envelope import Body, Detail, Manner
 from gateway.wire.fields import REFUSED_IN_EXTRA_BODY
 from gateway.wire.readers import Schema, or_null
-from gateway.wire.request import TABLES, Endpoint
+from gateway.wire.request import COUNT as COUNTS
+from gateway.wire.request import TABLES, Endpoint, Table
 
 REFERENCE = "#/components/schemas/{name}"
 
@@ -54,6 +55,9 @@ CHOICE: Mapping[Endpoint, Schema] = {
     Endpoint.CHAT: {"message": {"type": "object"}},
     Endpoint.COMPLETIONS: {"text": {"type": "string"}},
 }
+COUNTED = "MessageCountTokensParams"
+COUNT: Schema = {"type": "integer", "minimum": 0}
+
 KIND = ("type", "message")
 """What an error of Anthropic's says."""
 
@@ -80,9 +84,16 @@ ASKING = (errors.Unauthenticated, errors.IpNotAllowed, errors.HeadersTooLarge, e
 """What any request with a key may hear."""
 
 
+COUNTING = (
+    *(errors.InvalidJson, errors.InvalidValue, errors.UnsupportedParameter, errors.ModelNotFound, errors.RequestTooLarge),
+    *(errors.UnsupportedMediaType, errors.Unprocessable, errors.RateLimited, errors.Internal, errors.Overloaded, errors.Draining),
+)
+"""What a request may hear besides that is only counted."""
+
+
 def document(release: str, routes: Sequence[Route], prefixes: Mapping[str, Contract]) -> bytes:
     """Return the document, for these paths of inference and these prefixes of the lists of models."""
-    paths: dict[str, object] = {route.path: {"post": _inference(route)} for route in routes}
+    paths: dict[str, object] = {route.path: {"post": _counting(route) if route.counts else _inference(route)} for route in routes}
     for prefix, contract in prefixes.items():
         paths[f"{prefix}/models"] = {"get": _list_of_models(prefix, contract)}
         paths[f"{prefix}/models/{{model}}"] = {"get": _one_model(prefix, contract)}
@@ -117,6 +128,17 @@ def _inference(route: Route) -> dict[str, object]:
             "200": {"description": f"The answer; where `stream` is true {STREAMS.get(endpoint, CHUNKS)}", "content": content},
             **_told(*_all_errors(), manner=route.manner),
         },
+    }
+
+
+def _counting(route: Route) -> dict[str, object]:
+    told = _json("About how many tokens the prompt has", {"type": "object", "properties": {"input_tokens": COUNT}})
+    return {
+        "operationId": route.path.strip("/").replace("/", "_"),
+        "summary": f"{route.endpoint.capitalize()} counted, not answered",
+        "tags": [route.endpoint],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(COUNTED)}}},
+        "responses": {"200": told, **_told(*ASKING, *COUNTING, manner=route.manner)},
     }
 
 
@@ -201,13 +223,13 @@ def _schemas(served: Iterable[Endpoint]) -> dict[str, object]:
         "ErrorResponse": error,
         "MessagesError": {"type": "object", "properties": anthropic, "required": [*anthropic]},
         "HTTPValidationError": {"allOf": [_reference("ErrorResponse"), {"properties": fields, "required": ["detail"]}]},
-        **{REQUESTS[endpoint]: _request(endpoint) for endpoint in served},
+        **{REQUESTS[endpoint]: _request(TABLES[endpoint]) for endpoint in served},
+        COUNTED: _request(COUNTS),
         **{ANSWERS[endpoint]: _answer(endpoint) for endpoint in served},
     }
 
 
-def _request(endpoint: Endpoint) -> Schema:
-    table = TABLES[endpoint]
+def _request(table: Table) -> Schema:
     fields: dict[str, Any] = {name: reader.schema for name, reader in table.fields.items()}
     model, models = fields.pop("model"), fields.pop("models")
     needed = (table.asked, *table.required)
@@ -230,9 +252,8 @@ def _request(endpoint: Endpoint) -> Schema:
 
 
 def _answer(endpoint: Endpoint) -> Schema:
-    count = {"type": "integer", "minimum": 0}
     if endpoint is Endpoint.MESSAGES:
-        return _message({"input_tokens": count, "output_tokens": count})
+        return _message({"input_tokens": COUNT, "output_tokens": COUNT})
     content = _choices(endpoint) if endpoint.generates else _vectors()
     return {
         "type": "object",
@@ -240,7 +261,7 @@ def _answer(endpoint: Endpoint) -> Schema:
             **content,
             "model": {"type": "string"},
             "service_tier": {"type": "string"},
-            "usage": {"type": ["object", "null"], "properties": {"prompt_tokens": count, "completion_tokens": count}},
+            "usage": {"type": ["object", "null"], "properties": {"prompt_tokens": COUNT, "completion_tokens": COUNT}},
         },
         "required": [*content, "model"],
     }

@@ -109,7 +109,8 @@ MESSAGES: Mapping[str, Reader[object]] = {
 }
 
 COUNTED: Mapping[str, Reader[object]] = {
-    name: MESSAGES[name] for name in ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
+    name: MESSAGES[name]
+    for name in ("model", "models", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
 }
 """What a request may hold whose tokens are only counted."""
 

@@ -13,7 +13,7 @@ import msgspec
 from gateway.errors import InvalidJson, InvalidValue, Unprocessable
 from gateway.faults import FieldError
 from gateway.wire.contracts import OPENAI, Contract
-from gateway.wire.fields import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY
+from gateway.wire.fields import CHAT, COMPLETIONS, COUNTED, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY
 from gateway.wire.members import Members, splice, split
 from gateway.wire.prompts import Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
@@ -99,13 +99,17 @@ TABLES: Mapping[Endpoint, Table] = {
 }
 
 
-def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI) -> InferenceRequest:
-    """Read a request body as a contract has it.
+COUNT = Table(COUNTED, "messages")
+"""A message whose tokens are only counted: it has no answer to be bounded."""
+
+
+def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: Table | None = None) -> InferenceRequest:
+    """Read a request body as a contract has it; `table` is another than the endpoint's own.
 
     Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once) and `InvalidValue`
     (fields that contradict each other).
     """
-    table = TABLES[endpoint]
+    table = table or TABLES[endpoint]
     try:
         members = _merge_extra_body(split(body))
         found = _read(members, table, contract)

@@ -45,6 +45,7 @@ def settings() -> dict[str, Any]:
         "first": model("first", "claude", fallbacks=["second"]),
         "second": model("second", "plain"),
         "vectors": model("vectors", "vectors"),
+        "untaught": model("untaught", "claude"),
         "toolless": model("toolless", "claude", capabilities={"tools": False, "stop": 1}),
     }
     found = config(dict.fromkeys(("claude", "plain", "vectors"), "{upstream}"), models, breaker=FORGIVING)
@@ -53,6 +54,7 @@ def settings() -> dict[str, Any]:
     providers["plain"] |= {"endpoints": ["chat"], "tiers": {"default": "default", "priority": "priority"}}
     providers["vectors"] |= {"endpoints": ["embeddings"]}
     keys = [
+        {"name": "counting", "org": "acme", "secret": "sk-test-secret-of-counting", "limits": {"rpd": 1}},
         {"name": "limited", "org": "acme", "secret": "sk-test-secret-of-limited", "limits": {"rpd": 1}},
         {"name": "broke", "org": "acme", "secret": "sk-test-secret-of-broke", "budget": {"usd": 0}},
         {"name": "elsewhere", "org": "acme", "secret": "sk-test-secret-of-elsewhere", "ips": ["203.0.113.0/24"]},
@@ -475,6 +477,36 @@ class TestErrors:
 async def test_other_prefixes_have_it_too(prefix: str, tier: str, at: Scene) -> None:
     answer = await at.ask(path=f"{prefix}/messages", model="native")
     assert (told(answer)["content"], answer.headers["x-gateway-service-tier"]) == ([HELLO], tier)
+
+
+class TestCounting:
+    """`POST /v1/messages/count_tokens`."""
+
+    COUNT = f"{ROUTE}/count_tokens"
+
+    async def test_it_tells_what_would_be_held_and_costs_nothing(self, at: Scene) -> None:
+        rows = len(await at.run.rows())
+        access = Access(at.run)
+        answer = await at.ask(path=self.COUNT, model="untaught", max_tokens=..., system="Be brief", tools=[TOOL])
+        asked = b'[{"role":"user","content":"hi"}]', b'"Be brief"', msgspec.json.encode([TOOL])
+        assert answer.json() == {"input_tokens": -(-sum(map(len, asked)) // 3) + 4}
+        assert not at.models.asked
+        line = await access.only()
+        assert (line["route"], line["outcome"], line["status"]) == (self.COUNT, "ok", 200)
+        assert len(await at.run.rows()) == rows
+        assert await at.run.leases() == 0
+
+    async def test_it_takes_nothing_of_a_limit(self, at: Scene) -> None:
+        for _ in range(3):
+            answer = await at.ask(path=self.COUNT, model="chat", max_tokens=..., key="sk-test-secret-of-counting")
+            assert answer.status_code == 200
+            assert "x-ratelimit-remaining-requests" not in answer.headers
+
+    async def test_who_may_not_ask_may_not_count(self, at: Scene) -> None:
+        refused(await at.ask(path=self.COUNT, model="unknown"), 404, "not_found_error")
+        refused(await at.ask(path=self.COUNT, model="native", key="sk-test-secret-of-nobody"), 401, "authentication_error")
+        assert "messages" in refused(await at.ask(path=self.COUNT, model="native", messages=...), 422, "invalid_request_error")
+        refused(await at.run.client.get(self.COUNT), 405, "invalid_request_error")
 
 
 async def test_the_books_hold_the_request(at: Scene) -> None:
