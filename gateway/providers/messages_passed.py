@@ -4,6 +4,7 @@ What the gateway obeys itself is taken out, what the provider is set up for is p
 that switch betas on included. Pure.
 """
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -26,6 +27,21 @@ from gateway.wire.usage import read_usage
 KNOWN = TABLES[Endpoint.MESSAGES].fields.keys()
 
 
+UNSIGNED = re.compile(rb'"signature"[ \t\n\r]*:[ \t\n\r]*""')
+
+decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class Thought(msgspec.Struct, gc=False):
+    """A block, as far as it may be a thought."""
+
+    type: str
+    signature: object = None
+
+
+decode_thought = msgspec.json.Decoder(Thought).decode
+
+
 class Sent(msgspec.Struct, frozen=True):
     """A call's body, and the fields that are not in it."""
 
@@ -45,8 +61,26 @@ def passed(request: InferenceRequest, deployment: Deployment, tier: Tier) -> Sen
         "max_tokens": b"%d" % (request.max_tokens or 1),
         "service_tier": None if word is None else encode(word),
     }
+    said = request.leaving("messages")
+    if said is not None and UNSIGNED.search(said):
+        edited["messages"] = signed(said)
     dropped = tuple(name for name in withheld if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name))
     return Sent(splice(request.members, edited), dropped)
+
+
+def signed(turns: bytes) -> bytes:
+    """Return turns without thoughts that nobody has signed: another provider's, by way of chat, which would be refused."""
+    found: list[msgspec.Raw] = []
+    for turn in decode_list(turns):
+        members = split(bytes(turn))
+        content = members.value("content") or b""
+        if content.startswith(b"[") and UNSIGNED.search(content):
+            kept = [block for block in decode_list(content) if decode_thought(block) != Thought("thinking", "")]
+            if kept:
+                found.append(msgspec.Raw(splice(members, {"content": encode(kept)})))
+        else:
+            found.append(turn)
+    return encode(found)
 
 
 def answer(body: bytes, edits: Edits, hidden: Sequence[str]) -> Answer | Failed:

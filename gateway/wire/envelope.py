@@ -1,5 +1,6 @@
 """An error as clients are told: in whose envelope, as the last event of a stream, and when to come back. Pure."""
 
+import re
 from collections.abc import Mapping
 from enum import Enum, auto
 
@@ -105,7 +106,7 @@ def anthropic(error: GatewayError, request_id: str) -> bytes:
     kind = KINDS.get(status, "invalid_request_error" if status < 500 else "api_error")
     if isinstance(error, EngineOverloaded | FlexNoCapacity):
         kind = KINDS[503]
-    named = error.param is None or error.param in error.message
+    named = error.param is None or re.search(rf"(?<![\w.]){re.escape(error.param)}(?!\w)", error.message)
     message = error.message if named else f"{error.param}: {error.message}"
     return encode({"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id})
 

@@ -27,12 +27,21 @@ MISSING = re.compile(r"missing required field `(\w+)`")
 STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
 
 
+NOTHING = msgspec.Raw(b"null")
+
+
 class Block(msgspec.Struct, gc=False):
     """A part of a turn, as far as the gateway reads it."""
 
     type: str
-    source: object = None
-    content: object = None
+    source: msgspec.Raw = NOTHING
+    content: msgspec.Raw = NOTHING
+
+
+class Source(msgspec.Struct, gc=False):
+    """Where a file is."""
+
+    type: str
 
 
 class Turn(msgspec.Struct, gc=False):
@@ -51,6 +60,8 @@ class Text(msgspec.Struct, gc=False):
 
 decode_turns = msgspec.json.Decoder(list[Turn]).decode
 decode_turn = msgspec.json.Decoder(Turn).decode
+decode_source = msgspec.json.Decoder(Source).decode
+decode_given = msgspec.json.Decoder(str | list[Block] | None).decode
 decode_texts = msgspec.json.Decoder(list[Text]).decode
 
 ROLES = ("user", "assistant")
@@ -85,14 +96,14 @@ def _beyond_chat(turns: list[Turn]) -> Iterator[str]:
 
 
 def _is_known(block: Block) -> bool:
-    if block.type in SOURCES:
-        return isinstance(block.source, dict) and block.source.get("type") in SOURCES[block.type]
-    if block.type == "tool_result":
-        try:
-            given = msgspec.convert(block.content, str | list[Block] | None)
-        except msgspec.ValidationError:
-            return False
-        return not isinstance(given, list) or all(each.type in RESULTS and _is_known(each) for each in given)
+    try:
+        if block.type in SOURCES:
+            return decode_source(block.source).type in SOURCES[block.type]
+        if block.type == "tool_result":
+            given = decode_given(block.content)
+            return not isinstance(given, list) or all(each.type in RESULTS and _is_known(each) for each in given)
+    except msgspec.ValidationError:
+        return False
     return block.type in SAYABLE
 
 

@@ -98,6 +98,21 @@ def test_what_chat_cannot_say_goes_by_completions_alone(prompt: bytes, fields: b
     assert endpoints_for(asked) == ((Endpoint.COMPLETIONS,) if field else (Endpoint.COMPLETIONS, Endpoint.CHAT))
 
 
+@pytest.mark.parametrize(
+    ("turns", "fields", "field"),
+    [
+        (b'{"role":"user","content":"x"}', b'"tools":[{"name":"f"},{"type":"custom","name":"g"}]', None),
+        (b'{"role":"user","content":"x"}', b'"tools":[{"type":"bash_20250124","name":"bash"}]', "tools"),
+        (b'{"role":"user","content":"x"},{"role":"assistant","content":"y"}', b'"stream":true', "messages.1.role"),
+        (b'{"role":"user","content":[{"type":"search_result"}]}', b'"stream":true', "messages.0.content.0"),
+    ],
+)
+def test_messages_that_chat_cannot_say_go_by_themselves_alone(turns: bytes, fields: bytes, field: str | None) -> None:
+    asked = parse(Endpoint.MESSAGES, b'{"model":"m","max_tokens":1,"messages":[' + turns + b"]," + fields + b"}")
+    assert unsaid_in_chat(asked) == field
+    assert endpoints_for(asked) == ((Endpoint.MESSAGES, Endpoint.CHAT) if field is None else (Endpoint.MESSAGES,))
+
+
 def test_chat_goes_by_chat_alone() -> None:
     assert endpoints_for(chat(b'"n":1')) == (Endpoint.CHAT,)
 

@@ -103,3 +103,15 @@ def test_a_fallback_of_the_configuration_without_words_is_left_out() -> None:
     first = model("m", deployment("m", provider("rich")), fallbacks=("n",))
     assert planned(chat(n=2), first, model("n", deployment("n", POOR))) == ["rich"]
     assert planned(chat(), first, model("n", deployment("n", POOR))) == ["rich", "poor"]
+
+
+class TestWhatIsServed:
+    def test_chat_that_is_messages_serves_both(self) -> None:
+        assert NATURES["anthropic"].served([Endpoint.CHAT]) == {Endpoint.CHAT, Endpoint.MESSAGES}
+
+    def test_other_chat_serves_itself(self) -> None:
+        for dialect in ("openai", "azure"):
+            assert NATURES[dialect].served([Endpoint.CHAT, Endpoint.COMPLETIONS]) == {Endpoint.CHAT, Endpoint.COMPLETIONS}
+
+    def test_without_chat_there_are_no_messages(self) -> None:
+        assert NATURES["anthropic"].served([]) == set()

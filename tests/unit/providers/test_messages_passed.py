@@ -45,6 +45,19 @@ class TestTheCall:
         assert (b"container" in call.body) is forwards
         assert b"api_key" not in call.body
 
+    def test_thoughts_that_nobody_signed_stay_behind(self) -> None:
+        ours = {"type": "thinking", "thinking": "Hm", "signature": ""}
+        theirs = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+        turns = [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": [ours, theirs, text("b")]},
+            {"role": "user", "content": [text('"signature":""')]},
+            {"role": "assistant", "content": [ours]},
+            {"role": "user", "content": "c"},
+        ]
+        kept = [turns[0], {"role": "assistant", "content": [theirs, text("b")]}, turns[2], turns[4]]
+        assert sent(CLAUDE, messages=turns)["messages"] == kept
+
     def test_a_stream_is_asked_for_as_one(self) -> None:
         accepts = [dict(called(asked(stream=form), CLAUDE).headers)[b"accept"] for form in (False, True)]
         assert accepts == [b"application/json", b"text/event-stream"]
