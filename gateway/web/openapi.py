@@ -4,38 +4,20 @@ Names of schemas and operations are those that the published contracts use. A fi
 providers, and null is the same as to leave a field out; of answers, only what the gateway itself vouches for is required.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
 
 from gateway import errors
 from gateway.errors import GatewayError
-from gateway.policy.account import Account
 from gateway.web.inference import Route
-from gateway.web.models import DeepInfraCard, ModelCard, ModelList, NebiusCard
+from gateway.web.schemas import ANSWERS, COUNT, COUNTED, REQUESTS, reference, schemas
 from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
-from gateway.wire.envelope import Body, Detail, Manner
-from gateway.wire.fields import REFUSED_IN_EXTRA_BODY
+from gateway.wire.envelope import Manner
 from gateway.wire.readers import Schema, or_null
-from gateway.wire.request import COUNT as COUNTS
-from gateway.wire.request import TABLES, Endpoint, Table
+from gateway.wire.request import TABLES, Endpoint
 
-REFERENCE = "#/components/schemas/{name}"
-
-REQUESTS: Mapping[Endpoint, str] = {
-    Endpoint.CHAT: "CreateChatCompletionRequest",
-    Endpoint.COMPLETIONS: "CreateCompletionRequest",
-    Endpoint.EMBEDDINGS: "CreateEmbeddingRequest",
-    Endpoint.MESSAGES: "CreateMessageParams",
-}
-ANSWERS: Mapping[Endpoint, str] = {
-    Endpoint.CHAT: "CreateChatCompletionResponse",
-    Endpoint.COMPLETIONS: "CreateCompletionResponse",
-    Endpoint.EMBEDDINGS: "CreateEmbeddingResponse",
-    Endpoint.MESSAGES: "Message",
-}
 EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
     Endpoint.CHAT: {
         "model": "llama-3.1-8b",
@@ -45,29 +27,16 @@ EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
     },
     Endpoint.COMPLETIONS: {"model": "llama-3.1-8b", "prompt": "Say hi", "service_tier": "default", "max_tokens": 20},
     Endpoint.EMBEDDINGS: {"model": "bge-m3", "input": ["Say hi", "Say bye"], "encoding_format": "float"},
-    Endpoint.MESSAGES: {"model": "llama-3.1-8b", "max_tokens": 20, "messages": [{"role": "user", "content": "Say hi"}]},
+    Endpoint.MESSAGES: {
+        "model": "llama-3.1-8b",
+        "messages": [{"role": "user", "content": "Say hi"}],
+        "service_tier": "standard_only",
+        "max_tokens": 20,
+    },
 }
 
 CHUNKS = "its chunks, then `[DONE]`"
 STREAMS: Mapping[Endpoint, str] = {Endpoint.MESSAGES: "its events, `message_start` to `message_stop`"}
-
-CHOICE: Mapping[Endpoint, Schema] = {
-    Endpoint.CHAT: {"message": {"type": "object"}},
-    Endpoint.COMPLETIONS: {"text": {"type": "string"}},
-}
-COUNTED = "MessageCountTokensParams"
-COUNT: Schema = {"type": "integer", "minimum": 0}
-
-KIND = ("type", "message")
-"""What an error of Anthropic's says."""
-
-VECTOR: Schema = {"anyOf": [{"type": "string", "contentEncoding": "base64"}, {"type": "array", "items": {"type": "number"}}]}
-
-TOP_LOGPROBS: Schema = {
-    "if": {"properties": {"top_logprobs": {"type": "integer"}}, "required": ["top_logprobs"]},
-    "then": {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
-}
-"""What `gateway.wire.request` says of two fields at once."""
 
 SECURITY: Mapping[str, Schema] = {
     "bearer": {"type": "http", "scheme": "bearer"},
@@ -82,7 +51,6 @@ TOLD: Mapping[Manner, tuple[str, str]] = {
 
 ASKING = (errors.Unauthenticated, errors.IpNotAllowed, errors.HeadersTooLarge, errors.InvalidRequest)
 """What any request with a key may hear."""
-
 
 COUNTING = (
     *(errors.InvalidJson, errors.InvalidValue, errors.UnsupportedParameter, errors.ModelNotFound, errors.RequestTooLarge),
@@ -106,14 +74,14 @@ def document(release: str, routes: Sequence[Route], prefixes: Mapping[str, Contr
         "info": {"title": "Tiergate", "version": release, "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
         "security": [{name: []} for name in SECURITY],
         "paths": paths,
-        "components": {"schemas": _schemas({route.endpoint for route in routes}), "securitySchemes": SECURITY},
+        "components": {"schemas": schemas({route.endpoint for route in routes}), "securitySchemes": SECURITY},
     }
     return msgspec.json.encode(found)
 
 
 def _inference(route: Route) -> dict[str, object]:
     endpoint, contract = route.endpoint, route.contract
-    content: dict[str, object] = {"application/json": {"schema": _reference(ANSWERS[endpoint])}}
+    content: dict[str, object] = {"application/json": {"schema": reference(ANSWERS[endpoint])}}
     if "stream" in TABLES[endpoint].fields:
         content["text/event-stream"] = {}
     return {
@@ -137,7 +105,7 @@ def _counting(route: Route) -> dict[str, object]:
         "operationId": route.path.strip("/").replace("/", "_"),
         "summary": f"{route.endpoint.capitalize()} counted, not answered",
         "tags": [route.endpoint],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": _reference(COUNTED)}}},
+        "requestBody": {"required": True, "content": {"application/json": {"schema": reference(COUNTED)}}},
         "responses": {"200": told, **_told(*ASKING, *COUNTING, manner=route.manner)},
     }
 
@@ -149,11 +117,11 @@ def _bounded(endpoint: Endpoint, contract: Contract) -> Schema:
         "stop": {"anyOf": [{"type": ["string", "null"]}, {"type": "array", "maxItems": contract.most_stops}]},
     }
     known = TABLES[endpoint].fields.keys()
-    return {"allOf": [_reference(REQUESTS[endpoint]), {"properties": {n: bound for n, bound in bounds.items() if n in known}}]}
+    return {"allOf": [reference(REQUESTS[endpoint]), {"properties": {n: bound for n, bound in bounds.items() if n in known}}]}
 
 
 def _list_of_models(prefix: str, contract: Contract) -> dict[str, object]:
-    listed = {"allOf": [_reference("ModelList"), {"properties": {"data": {"items": _card(contract)}}}]}
+    listed = {"allOf": [reference("ModelList"), {"properties": {"data": {"items": _card(contract)}}}]}
     return {
         "operationId": f"{prefix.strip('/').replace('/', '_')}_models",
         "tags": ["models"],
@@ -177,14 +145,14 @@ def _own_key(prefix: str) -> dict[str, object]:
         "tags": ["keys"],
         "parameters": [{"name": "ai_project_id", "in": "query", "schema": {"type": "string"}}],
         "responses": {
-            "200": _json("What the key may do and has used", _reference("Account")),
+            "200": _json("What the key may do and has used", reference("Account")),
             **_told(*ASKING, errors.ProjectNotAllowed, errors.LimiterUnavailable),
         },
     }
 
 
 def _card(contract: Contract) -> Schema:
-    return _reference("DeepInfraCard" if contract is DEEPINFRA else "ModelCard")
+    return reference("DeepInfraCard" if contract is DEEPINFRA else "ModelCard")
 
 
 def _told(*kinds: type[GatewayError], manner: Manner = Manner.OPENAI) -> dict[str, object]:
@@ -196,7 +164,7 @@ def _told(*kinds: type[GatewayError], manner: Manner = Manner.OPENAI) -> dict[st
     return {
         str(status): _json(
             f"{HTTPStatus(status).phrase}: {', '.join(sorted({kind.code for kind in found}))}",
-            _reference(invalid if status == HTTPStatus.UNPROCESSABLE_ENTITY else other),
+            reference(invalid if status == HTTPStatus.UNPROCESSABLE_ENTITY else other),
         )
         for status, found in sorted(by_status.items())
     }
@@ -207,93 +175,6 @@ def _all_errors() -> Iterator[type[GatewayError]]:
     return (kind for kind in GatewayError.__subclasses__() if kind not in elsewhere)
 
 
-def _schemas(served: Iterable[Endpoint]) -> dict[str, object]:
-    _, cards = msgspec.json.schema_components(
-        (ModelCard, DeepInfraCard, NebiusCard, ModelList, Account, Body, Detail), ref_template=REFERENCE
-    )
-    error = {"type": "object", "properties": {"error": _reference("Body")}, "required": ["error"]}
-    fields = {"detail": {"type": "array", "items": _reference("Detail"), "minItems": 1}}
-    anthropic = {
-        "type": {"const": "error"},
-        "error": {"type": "object", "properties": {name: {"type": "string"} for name in KIND}, "required": KIND},
-        "request_id": {"type": "string"},
-    }
-    return {
-        **cards,
-        "ErrorResponse": error,
-        "MessagesError": {"type": "object", "properties": anthropic, "required": [*anthropic]},
-        "HTTPValidationError": {"allOf": [_reference("ErrorResponse"), {"properties": fields, "required": ["detail"]}]},
-        **{REQUESTS[endpoint]: _request(TABLES[endpoint]) for endpoint in served},
-        COUNTED: _request(COUNTS),
-        **{ANSWERS[endpoint]: _answer(endpoint) for endpoint in served},
-    }
-
-
-def _request(table: Table) -> Schema:
-    fields: dict[str, Any] = {name: reader.schema for name, reader in table.fields.items()}
-    model, models = fields.pop("model"), fields.pop("models")
-    needed = (table.asked, *table.required)
-    optional = {name: or_null(schema) for name, schema in fields.items() if name not in needed}
-    refused = dict.fromkeys(sorted(REFUSED_IN_EXTRA_BODY), False)
-    return {
-        "type": "object",
-        "properties": {
-            **{name: fields[name] for name in needed},
-            **optional,
-            "extra_body": or_null({"type": "object", "properties": refused}),
-        },
-        "required": needed,
-        "anyOf": [
-            {"properties": {"model": model, "models": {"type": "null"}}, "required": ["model"]},
-            {"properties": {"models": models}, "required": ["models"]},
-        ],
-        **(TOP_LOGPROBS if "top_logprobs" in fields else {}),
-    }
-
-
-def _answer(endpoint: Endpoint) -> Schema:
-    if endpoint is Endpoint.MESSAGES:
-        return _message({"input_tokens": COUNT, "output_tokens": COUNT})
-    content = _choices(endpoint) if endpoint.generates else _vectors()
-    return {
-        "type": "object",
-        "properties": {
-            **content,
-            "model": {"type": "string"},
-            "service_tier": {"type": "string"},
-            "usage": {"type": ["object", "null"], "properties": {"prompt_tokens": COUNT, "completion_tokens": COUNT}},
-        },
-        "required": [*content, "model"],
-    }
-
-
-def _message(usage: Schema) -> Schema:
-    block = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
-    return {
-        "type": "object",
-        "properties": {
-            **{name: {"type": "string"} for name in ("id", "model")},
-            "content": {"type": "array", "items": block},
-            "usage": {"type": "object", "properties": usage},
-        },
-        "required": ["id", "model", "content"],
-    }
-
-
-def _choices(endpoint: Endpoint) -> Schema:
-    choice = {"type": "object", "properties": CHOICE[endpoint]}
-    return {"id": {"type": "string"}, "choices": {"type": "array", "minItems": 1, "items": choice}}
-
-
-def _vectors() -> Schema:
-    item = {"type": "object", "properties": {"embedding": VECTOR}, "required": ["embedding"]}
-    return {"data": {"type": "array", "minItems": 1, "items": item}}
-
-
 def _json(description: str, schema: Schema) -> dict[str, object]:
     content = {"application/json": {"schema": schema}}
     return {"description": description, "headers": {"x-request-id": {"schema": {"type": "string"}}}, "content": content}
-
-
-def _reference(name: str) -> Schema:
-    return {"$ref": REFERENCE.format(name=name)}

@@ -25,6 +25,8 @@ from gateway.wire.turns import system, turns
 
 MOST_OUTPUT_TOKENS = 10_000_000
 MOST_DIMENSIONS = 1_000_000
+MOST_STOPS = 128
+"""What a model can be said to take at the most."""
 
 SHARED: Mapping[str, Reader[object]] = {
     "model": text,
@@ -100,7 +102,7 @@ MESSAGES: Mapping[str, Reader[object]] = {
     "system": system,
     "tools": list_of(object_of(type=text, name=text)),
     "tool_choice": object_of(type=one_of("auto", "any", "tool", "none"), name=text, disable_parallel_tool_use=flag),
-    "stop_sequences": list_of(filled_text),
+    "stop_sequences": list_of(filled_text, MOST_STOPS),
     "temperature": number(0, 1),
     "top_k": integer(0),
     "metadata": object_of(user_id=text),

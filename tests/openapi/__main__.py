@@ -13,8 +13,8 @@ from pathlib import Path
 
 import uvloop
 
+from tests.fakes.anthropic import Both
 from tests.fakes.http_server import HttpServer
-from tests.fakes.openai import Models
 from tests.openapi.common import MODEL, REPORT
 from tests.running import HEADERS, config, running
 from tests.valkey import Valkey
@@ -29,10 +29,12 @@ HERE = Path(__file__).parent
 async def hold(program: str) -> bool:
     """Run the program against a gateway. Return whether all was as the document says."""
     with Valkey() as valkey, tempfile.TemporaryDirectory() as directory:
-        async with HttpServer(Models()) as server:
-            able = {"regex": True, "ignore_eos": True, "max_logprobs": 100}
-            models = {MODEL: {"deployments": [{"provider": "p", "model": "up-m"}], "capabilities": able}}
-            settings = config({"p": server.base_url}, models, telemetry={"level": "error"})
+        async with HttpServer(Both()) as server:
+            able = {"regex": True, "ignore_eos": True, "max_logprobs": 100, "stop": 128}
+            deployments = [{"provider": name, "model": "up-m", "order": place} for place, name in enumerate(("p", "a"), 1)]
+            models = {MODEL: {"deployments": deployments, "capabilities": able}}
+            settings = config(dict.fromkeys(("p", "a"), server.base_url), models, telemetry={"level": "error"})
+            settings["providers"]["a"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
             async with running(settings, valkey, Path(directory)) as run:
                 report = Path(directory) / "served"
                 environment = {
