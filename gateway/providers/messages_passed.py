@@ -58,7 +58,7 @@ def passed(request: InferenceRequest, deployment: Deployment, tier: Tier) -> Sen
         **dict.fromkeys((*OBEYED, *withheld)),
         **request.changes,
         "model": encode(deployment.upstream_model),
-        "max_tokens": b"%d" % (request.max_tokens or 1),
+        "max_tokens": encode(request.max_tokens),
         "service_tier": None if word is None else encode(word),
     }
     said = request.leaving("messages")

@@ -1,5 +1,6 @@
 """`POST /v1/messages` through the running gateway, by providers that speak it and by providers that have chat alone."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -54,6 +55,7 @@ def settings() -> dict[str, Any]:
     providers["plain"] |= {"endpoints": ["chat"], "tiers": {"default": "default", "priority": "priority"}}
     providers["vectors"] |= {"endpoints": ["embeddings"]}
     keys = [
+        {"name": "kept", "org": "acme", "secret": "sk-test-secret-of-kept", "keepalive": "50ms"},
         {"name": "counting", "org": "acme", "secret": "sk-test-secret-of-counting", "limits": {"rpd": 1}},
         {"name": "limited", "org": "acme", "secret": "sk-test-secret-of-limited", "limits": {"rpd": 1}},
         {"name": "broke", "org": "acme", "secret": "sk-test-secret-of-broke", "budget": {"usd": 0}},
@@ -391,6 +393,46 @@ class TestCuts:
         assert events(answer.content)[-1]["type"] == "error"
         assert "secret" not in answer.text
 
+    @pytest.mark.parametrize("first", [b"", block(0, HELLO)], ids=["before", "after"])
+    async def test_pings_are_no_progress(self, first: bytes, at: Scene) -> None:
+        async def pings(call: Call) -> None:
+            call.head(200, SSE, chunked=True)
+            call.piece(begins() + first)
+            while not call.gone.is_set():
+                call.piece(event("ping"))
+                await asyncio.sleep(0.02)
+
+        at.models.acts["native-claude"] = pings
+        answer = await ask(at, "native", stream=True)
+        if first:
+            assert events(answer.content)[-1]["error"]["type"] == "timeout_error"
+        else:
+            refused(answer, 504, "timeout_error")
+
+    @by_both
+    async def test_behind_a_comment_an_error_is_an_event(self, name: str, at: Scene) -> None:
+        at.models.acts |= {"native-claude": silence, "chat-plain": silence}
+        answer = await ask(at, name, stream=True, key="sk-test-secret-of-kept")
+        assert (answer.status_code, answer.headers["request-id"]) == (200, answer.headers["x-request-id"])
+        comments, _, last = answer.content.rpartition(b": keep-alive\n\n")
+        assert comments.replace(b": keep-alive\n\n", b"") == b""
+        assert [each["error"]["type"] for each in events(last)] == ["timeout_error"]
+
+    @by_both
+    async def test_who_leaves_pays_for_what_was_said(self, name: str, at: Scene) -> None:
+        async def says_on(call: Call) -> None:
+            call.head(200, SSE, chunked=True)
+            call.piece(begins() + block(0, HELLO) if name == "native" else openai.event({"content": "Hello"}))
+            await call.gone.wait()
+
+        at.models.acts |= {"native-claude": says_on, "chat-plain": says_on}
+        body = {"model": name, "max_tokens": 64, "messages": [{"role": "user", "content": "hi"}], "stream": True}
+        async with at.run.client.stream("POST", ROUTE, json=body) as answer:
+            assert await anext(answer.aiter_bytes())
+        row = (await at.run.rows())[0]
+        assert (row["outcome"], row["output_tokens"], row["estimated"]) == ("cancelled", 2, True)
+        assert await at.run.leases() == 0
+
 
 class TestErrors:
     """Every status of the gateway's, in Anthropic's shape."""
@@ -515,7 +557,16 @@ async def test_the_books_hold_the_request(at: Scene) -> None:
     assert (row["route"], row["status"], row["input_tokens"], row["output_tokens"]) == (ROUTE, 200, 10, 20)
 
 
-async def test_a_stream_in_any_pieces_is_the_same(at: Scene) -> None:
-    whole = stream(HELLO, CALL, stop_reason="tool_use")
-    at.models.acts["native-claude"] = streamed(*(whole[place : place + 1] for place in range(len(whole))))
-    assert joined((await ask(at, "native", stream=True)).content)["content"] == [HELLO, CALL]
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=["lf", "crlf", "cr"])
+@by_both
+async def test_a_stream_in_any_pieces_and_with_any_line_ends_is_the_same(name: str, end: bytes, at: Scene) -> None:
+    function = {"name": "weather", "arguments": '{"city":"Rome"}'}
+    said: tuple[dict[str, Any], ...] = (
+        {"content": "Hello"},
+        {"tool_calls": [{"index": 0, "id": "toolu_1", "function": function}]},
+    )
+    chat = b"".join(openai.event(each) for each in said) + openai.event({}, "tool_calls") + DONE
+    whole = (stream(HELLO, CALL, stop_reason="tool_use") if name == "native" else chat).replace(b"\n", end)
+    pieces = [whole[place : place + 1] for place in range(len(whole))]
+    at.models.acts |= {"native-claude": streamed(*pieces), "chat-plain": streamed(*pieces)}
+    assert joined((await ask(at, name, stream=True)).content)["content"] == [HELLO, CALL]
