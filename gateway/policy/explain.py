@@ -249,7 +249,8 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         charges=tuple(wording.charged(charge, row, terms) for charge in row.charges if charge.kind is not Kind.USE),
         dropped_params=adjusted.dropped + dropped,
         adjusted_params=adjusted.lowered + lowered,
-        rule=wording.spending(target.tier) + (f"; {wording.DETOUR}" if candidate.way.detour else ""),
+        rule=wording.spending(target.tier)
+        + (f"; {wording.DETOUR.format(case.request.endpoint)}" if candidate.way.detour else ""),
     )
 
 

@@ -52,7 +52,7 @@ UNITS: Mapping[Unit, str] = {
     Unit.NANO_USD: "nano-USD",
 }
 
-DETOUR = "completions are made of its chat, after every deployment that has completions"
+DETOUR = "{0} are made of its chat, after every deployment that has {0}"
 
 
 def tier(request: InferenceRequest, key: Key, wanted: Wish) -> TierChoice:

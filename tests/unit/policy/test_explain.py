@@ -43,6 +43,11 @@ def told(of: Catalogue, by: Key, *, project: str | None = None, now_unix_s: floa
     return explain(of, by, asked, left_by)
 
 
+def of_messages(of: Catalogue, **members: Any) -> Explanation:
+    raw = body(max_tokens=9, **members)
+    return explain(of, key(), Asked(endpoint=Endpoint.MESSAGES, body=raw, project=None, now_unix_s=0), left_by)
+
+
 def left_by(request: InferenceRequest, deployment: Deployment, tier: Tier) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return ("seed",) if "seed" in request.fields else (), ("top_p=1",) if "top_p" in request.fields else ()
 
@@ -62,6 +67,15 @@ def test_a_detour_says_so_and_has_no_share_in_the_others_chances() -> None:
     assert [(each.provider, each.first_choice_share) for each in found.targets] == [("p1", 1.0), ("p2", 1.0)]
     native, detour = (each.rule for each in found.targets)
     assert detour == f"{native}; completions are made of its chat, after every deployment that has completions"
+
+
+def test_messages_are_explained_too() -> None:
+    of = catalogue(model("A", deployment("A", P2), deployment("A", P1)))
+    native, detour = (each.rule for each in of_messages(of).targets)
+    assert detour == f"{native}; messages are made of its chat, after every deployment that has messages"
+    found = of_messages(of, tools=[{"type": "bash_20250124", "name": "bash"}])
+    assert [each.provider for each in found.targets] == ["p1"]
+    assert "and chat cannot take this 'tools'" in repr(found)
 
 
 @pytest.mark.parametrize(
