@@ -6,8 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 SDK := .venv-openai
+CLIENTS := openai anthropic langchain litellm llm
+NODE_CLIENTS := openai-node ai-sdk
 FUZZ := .venv-fuzz
 SCHEMATHESIS := .venv-schemathesis
+PIN := $(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
@@ -50,10 +53,13 @@ fix: $(VENV)/.dev ## Let ruff mend what it can
 unit: $(VENV)/.dev ## The unit tests alone: the pure rooms, with a few examples of each law
 	$(BIN)/pytest -q tests/unit
 
-$(SDK)/.made: tests/compat/openai.lock | $(UV)
-	$(UV) venv --quiet --clear --python $(BIN)/python $(SDK)
-	$(UV) pip install --quiet --python $(SDK)/bin/python --require-hashes -r tests/compat/openai.lock
+.venv-%/.made: tests/compat/%/requirements.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(@D)
+	$(UV) pip install --quiet --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
+
+tests/compat/%/node_modules/.made: tests/compat/%/package-lock.json
+	@npm ci --prefix $(<D) --silent --no-audit --no-fund && touch $@ || echo "$*: npm could not install it"
 
 test: $(VENV)/.dev $(SDK)/.made ## All tests that a fresh machine can run
 	$(BIN)/pytest -q --hypothesis-profile deep
@@ -102,12 +108,13 @@ bench-sse: $(VENV)/.runtime ## That the cost of a streamed event grows with its 
 rolling: $(VENV)/.dev ## Restart three gateways in turn behind HAProxy, under 100 streams and 50 requests a second: none may fail
 	@$(BIN)/python -m tests.rolling $(ARGS)
 
-compat: $(VENV)/.dev ## Compare a real upstream's answers with those through the gateway (REAL_UPSTREAM=http://127.0.0.1:PORT)
-	@$(BIN)/python -m tests.compat.real_upstream $(REAL_UPSTREAM)
+compat: $(VENV)/.dev $(if $(REAL_UPSTREAM),,$(CLIENTS:%=.venv-%/.made) .venv-llama/.made $(if $(shell command -v npm),$(NODE_CLIENTS:%=tests/compat/%/node_modules/.made))) ## Others' clients through the gateway to a real llama.cpp, and its answers byte for byte (REAL_UPSTREAM=URL: another server's, the clients left out)
+	@$(BIN)/python -m tests.compat $(REAL_UPSTREAM)
 
 lock: $(UV) ## Pin the newest versions that pyproject.toml allows
-	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build -o requirements.lock
-	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 pyproject.toml --group build --group dev -o requirements-dev.lock
-	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/compat/openai.in -o tests/compat/openai.lock
-	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
-	$(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11 tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
+	$(PIN) pyproject.toml --group build -o requirements.lock
+	$(PIN) pyproject.toml --group build --group dev -o requirements-dev.lock
+	$(PIN) tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
+	$(PIN) tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
+	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done
+	$(if $(shell command -v npm),for folder in $(NODE_CLIENTS:%=tests/compat/%); do npm update --prefix $$folder --package-lock-only --omit-lockfile-registry-resolved --silent || exit 1; done)

@@ -1,0 +1,209 @@
+"""The official OpenAI client for Python, sync and async."""
+
+import json
+from functools import partial
+from typing import Any
+
+import openai  # type: ignore[import-not-found]
+
+from tests.compat import scenarios
+from tests.compat.scenarios import (
+    BUSY,
+    FAILING,
+    FLAKY,
+    GREETING,
+    LONG,
+    MESSAGES,
+    SCHEMA,
+    TEXT,
+    TOOL,
+    VECTORS,
+    answered,
+    arguments,
+    broken,
+    chosen,
+    holds,
+    raised,
+    same,
+)
+
+SHORT: Any = {"model": TEXT, "messages": MESSAGES, "max_tokens": 12, "temperature": 0}
+USAGE = {"include_usage": True}
+
+
+def tokens(usage: Any) -> tuple[int, int, int]:
+    return usage.prompt_tokens, usage.completion_tokens, usage.total_tokens
+
+
+class Scenarios:
+    """Every public method is one."""
+
+    def __init__(self, told: scenarios.Told) -> None:
+        self._url = f"{told.url}/v1"
+        self._client = openai.OpenAI(base_url=self._url, api_key=told.secret)
+        self._chat = self._client.chat.completions
+        self._secret, self._poor = told.secret, told.poor
+        self._calling: Any = {
+            **SHORT,
+            "max_tokens": 200,
+            "tools": [TOOL],
+            "tool_choice": "required",
+            "parallel_tool_calls": False,
+            "logit_bias": told.bias,
+        }
+        form = {"type": "json_schema", "json_schema": {"name": "choice", "schema": SCHEMA, "strict": True}}
+        self._choosing: Any = {**SHORT, "max_tokens": 200, "response_format": form}
+
+    def chat(self) -> None:
+        answer = self._chat.create(**SHORT)
+        answered(answer.choices[0].message.content, answer.choices[0].finish_reason, tokens(answer.usage))
+        same("model", answer.model, TEXT)
+        same("tier", answer.service_tier, "default")
+        holds("request id", answer._request_id, answer._request_id)
+
+    def chat_stream(self) -> None:
+        chunks = list(self._chat.create(**SHORT, stream=True))
+        self._streamed(chunks)
+        holds("usage that nobody asked for", not any(chunk.usage for chunk in chunks), chunks)
+
+    def chat_stream_with_usage(self) -> None:
+        *chunks, last = self._chat.create(**SHORT, stream=True, stream_options=USAGE)
+        text = self._streamed(chunks)
+        answered(text, "length", tokens(last.usage))
+        same("choices beside the usage", last.choices, [])
+
+    def chat_stream_left(self) -> None:
+        with self._chat.create(**SHORT | {"max_tokens": 2_000}, stream=True) as stream:
+            next(iter(stream))
+
+    def choices(self) -> None:
+        answer = self._chat.create(**SHORT, n=2)
+        same("choices", [choice.index for choice in answer.choices], [0, 1])
+
+    def logprobs(self) -> None:
+        found = self._chat.create(**SHORT, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+        holds("tokens with probabilities", found and {len(token.top_logprobs) for token in found} == {3}, found)
+
+    async def async_chat(self) -> None:
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._secret) as client:
+            answer = await client.chat.completions.create(**SHORT)
+        answered(answer.choices[0].message.content, answer.choices[0].finish_reason, tokens(answer.usage))
+
+    async def async_chat_stream(self) -> None:
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._secret) as client:
+            self._streamed([chunk async for chunk in await client.chat.completions.create(**SHORT, stream=True)])
+
+    def tools(self) -> None:
+        choice = self._chat.create(**self._calling).choices[0]
+        same("end", choice.finish_reason, "tool_calls")
+        [call] = choice.message.tool_calls
+        arguments(call.function.name, call.function.arguments)
+
+    def tools_stream(self) -> None:
+        with self._chat.stream(**self._calling) as stream:
+            choice = stream.get_final_completion().choices[0]
+        same("end", choice.finish_reason, "tool_calls")
+        [call] = choice.message.tool_calls
+        arguments(call.function.name, call.function.arguments)
+
+    def tools_answered(self) -> None:
+        call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"unit": "celsius"}'}}
+        said = [{"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_1", "content": "21"}]
+        answer = self._chat.create(**SHORT | {"messages": [*MESSAGES, *said], "tools": [TOOL]})
+        answered(answer.choices[0].message.content, answer.choices[0].finish_reason, tokens(answer.usage))
+
+    def schema(self) -> None:
+        chosen(json.loads(self._chat.create(**self._choosing).choices[0].message.content))
+
+    def schema_stream(self) -> None:
+        with self._chat.stream(**self._choosing) as stream:
+            events = {event.type for event in stream}
+            chosen(json.loads(stream.get_final_completion().choices[0].message.content))
+        holds("events", {"chunk", "content.delta", "content.done"} <= events, events)
+
+    def completion(self) -> None:
+        answer = self._client.completions.create(model=TEXT, prompt=GREETING, max_tokens=12, temperature=0)
+        answered(answer.choices[0].text, answer.choices[0].finish_reason, tokens(answer.usage))
+
+    def completion_stream(self) -> None:
+        stream = self._client.completions.create(
+            model=TEXT, prompt=GREETING, max_tokens=12, temperature=0, stream=True, stream_options=USAGE
+        )
+        *chunks, last = stream
+        ends = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
+        same("ends", ends, ["length"])
+        answered("".join(choice.text for chunk in chunks for choice in chunk.choices), "length", tokens(last.usage))
+
+    def completion_of_two_prompts(self) -> None:
+        answer = self._client.completions.create(model=TEXT, prompt=["Once", "Twice"], max_tokens=12, temperature=0)
+        same("choices", [choice.index for choice in answer.choices], [0, 1])
+
+    def embeddings(self) -> None:
+        whole = self._client.embeddings.create(model=VECTORS, input=["one", GREETING])
+        plain = self._client.embeddings.create(model=VECTORS, input=["one", GREETING], encoding_format="float")
+        same("vectors", [(vector.index, len(vector.embedding)) for vector in whole.data], [(0, 64), (1, 64)])
+        near = zip(whole.data[1].embedding, plain.data[1].embedding, strict=True)
+        holds("vectors of one text", all(abs(one - other) < 1e-4 for one, other in near), "differ by their encoding")
+        holds("tokens", whole.usage.prompt_tokens == whole.usage.total_tokens > 0, whole.usage)
+
+    def models(self) -> None:
+        listed = [model.id for model in self._client.models.list()]
+        holds("models", {TEXT, VECTORS} <= set(listed), listed)
+        same("one model", self._client.models.retrieve(TEXT).id, TEXT)
+
+    def wrong_key(self) -> None:
+        client = openai.OpenAI(base_url=self._url, api_key="sk-wrong-0123456789")
+        error = raised(openai.AuthenticationError, lambda: client.chat.completions.create(**SHORT))
+        same("code", error.code, "invalid_api_key")
+
+    def unknown_model(self) -> None:
+        error = raised(openai.NotFoundError, lambda: self._chat.create(**SHORT | {"model": "none"}))
+        same("code", (error.code, error.param), ("model_not_found", "model"))
+
+    def bad_field(self) -> None:
+        error = raised(openai.UnprocessableEntityError, lambda: self._chat.create(**SHORT | {"temperature": 9}))
+        same("code", (error.code, error.param), ("out_of_range", "temperature"))
+
+    def long_prompt(self) -> None:
+        said = [{"role": "user", "content": LONG}]
+        for stream in (False, True):
+            ask = partial(self._chat.create, **SHORT | {"messages": said, "stream": stream})
+            same("code", raised(openai.BadRequestError, ask).code, "context_length_exceeded")
+
+    def rate_limit(self) -> None:
+        client = openai.OpenAI(base_url=self._url, api_key=self._poor)
+        error = raised(openai.RateLimitError, lambda: client.chat.completions.create(**SHORT))
+        same("code", error.code, "rate_limit_exceeded")
+        same("retries of what never fits", error.request.headers["x-stainless-retry-count"], "0")
+
+    def no_room(self) -> None:
+        busy: Any = SHORT | {"model": BUSY, "extra_body": {"fail_fast": True}}
+        error = raised(openai.RateLimitError, lambda: self._impatient.create(**busy))
+        same("code", error.code, "engine_overloaded")
+
+    def provider_fails(self) -> None:
+        error = raised(openai.InternalServerError, lambda: self._impatient.create(**SHORT | {"model": FAILING}))
+        same("code", (error.status_code, error.code), (502, "upstream_unavailable"))
+
+    def broken_stream(self) -> None:
+        chunks = self._chat.create(**SHORT | {"model": FLAKY}, stream=True)
+        error = broken(openai.APIError, (chunk.choices[0].delta.content or "" for chunk in chunks))
+        same("code", error.code, "stream_interrupted")
+
+    @property
+    def _impatient(self) -> Any:
+        return self._client.with_options(max_retries=0).chat.completions
+
+    def _streamed(self, chunks: list[Any]) -> str:
+        """Check a stream's chunks and return its text."""
+        choices = [choice for chunk in chunks for choice in chunk.choices]
+        same("models", {chunk.model for chunk in chunks}, {TEXT})
+        same("ids", len({chunk.id for chunk in chunks}), 1)
+        same("ends", [choice.finish_reason for choice in choices if choice.finish_reason], ["length"])
+        text = "".join(choice.delta.content or "" for choice in choices)
+        holds("text", text, repr(text))
+        return text
+
+
+if __name__ == "__main__":
+    scenarios.play(f"openai {openai.__version__}", Scenarios(scenarios.told()))

@@ -1,0 +1,104 @@
+"""Where the clients play: a real llama.cpp, a demo provider whose models fail, and `tiergate serve` before both."""
+
+import asyncio
+import tempfile
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gateway.demo.provider import Provider
+from gateway.demo.serving import serving
+from tests.compat.llama.model import END, TOOL_CALL_TOKEN, model
+from tests.compat.scenarios import BUSY, FAILING, FLAKY, TEXT, VECTORS, Told
+from tests.compat.table import Outcome
+from tests.integration.load.served import Served, rows_of, settings
+from tests.running import SECRET
+
+ROOT = Path(__file__).parents[2]
+LLAMA = ROOT / ".venv-llama" / "bin" / "python"
+LONGEST_LOAD_S = 30.0
+POOR = "sk-test-secret-of-poor"
+
+FAULTS = {FAILING: "demo-500", BUSY: "demo-busy", FLAKY: "demo-flaky"}
+"""Models of the demo provider."""
+
+
+class Upstream(NamedTuple):
+    """The addresses of llama.cpp's servers."""
+
+    text: str
+    vectors: str
+
+
+@asynccontextmanager
+async def llama(directory: Path) -> AsyncIterator[Upstream]:
+    """Write the model and serve it until the block ends."""
+    path = directory / "noise.gguf"
+    path.write_bytes(model())
+    command = (LLAMA, "-m", "tests.compat.llama.serve", path)
+    with (directory / "llama.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=log, cwd=ROOT)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(LONGEST_LOAD_S):
+            addresses = (await process.stdout.readline()).decode().split()
+        assert addresses, (directory / "llama.log").read_text()
+        yield Upstream(*addresses)
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+class Gateway:
+    """`tiergate serve` with what it told of its requests."""
+
+    def __init__(self, served: Served, directory: Path) -> None:
+        self._served = served
+        self._directory = directory
+
+    @property
+    def told(self) -> Told:
+        """Return what its users know."""
+        return Told(url=self._served.url, secret=SECRET, poor=POOR, bias={str(TOOL_CALL_TOKEN): 50, str(END): 100})
+
+    async def stop(self) -> Outcome:
+        """Stop it, and return how its books stand: an end for every row, and a row for every answer."""
+        code = await self._served.stop()
+        rows = await rows_of(self._directory, live=True)
+        requests = self._served.requests()
+        opened = {line["request_id"] for line in requests if line["opened"]}
+        checks = {
+            "the gateway ends well": code == 0,
+            "every request that was let in has a row": {row["request_id"] for row in rows} == opened,
+            "every row has its end": await rows_of(self._directory, live=False) == rows,
+        }
+        passed = tuple(name for name, holds in checks.items() if holds)
+        failed = tuple(name for name, holds in checks.items() if not holds)
+        return Outcome("ledger", f"{len(requests)} requests, {len(rows)} rows", passed, failed)
+
+
+def configuration(upstream: Upstream, demo: str, directory: Path) -> Mapping[str, Any]:
+    """Return the gateway's configuration."""
+    price = {"input": 1.0, "output": 2.0}
+    models = {name: {"deployments": [{"provider": "demo", "model": fault}], "price": price} for name, fault in FAULTS.items()}
+    for name, provider in ((TEXT, "text"), (VECTORS, "vectors")):
+        models[name] = {"deployments": [{"provider": provider, "model": TEXT}], "price": price}
+    addresses = {"text": upstream.text, "vectors": upstream.vectors, "demo": demo.removesuffix("/v1")}
+    whole = settings(addresses, models, directory)
+    whole["providers"]["vectors"]["endpoints"] = ["embeddings"]
+    poor = {"name": "poor", "org": "acme", "secret": POOR, "limits": {"tpm": 1}}
+    return {**whole, "keys": [*whole["keys"], poor]}
+
+
+@asynccontextmanager
+async def gateway(upstream: Upstream) -> AsyncIterator[Gateway]:
+    """Serve a gateway before the upstream until the block ends."""
+    with tempfile.TemporaryDirectory(prefix="compat") as name:
+        directory = Path(name)
+        async with serving(Provider("demo", key="sk-up-demo")) as demo:
+            served = Served("compat", configuration(upstream, demo, directory), directory)
+            async with served:
+                yield Gateway(served, directory)
