@@ -86,7 +86,8 @@ async def main() -> bool:
     """Run all of it and print how it went. Return whether all is well."""
     with tempfile.TemporaryDirectory(prefix="llama") as directory:
         async with llama(Path(directory)) as upstream:
-            equal = await real_upstream.main(upstream.text)
+            texts = await real_upstream.main(upstream.text)
+            calls = await real_upstream.main(upstream.calls, real_upstream.CALLS)
             print()
             async with gateway(upstream) as before:
                 outcomes = []
@@ -96,7 +97,7 @@ async def main() -> bool:
                     outcomes.append(one)
                 outcomes.append(await before.stop())
     print(f"\n{table(outcomes)}")
-    return equal and all(one.ok for one in outcomes)
+    return texts and calls and all(one.ok for one in outcomes)
 
 
 if __name__ == "__main__":

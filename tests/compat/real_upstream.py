@@ -1,14 +1,11 @@
 """Compare what a real OpenAI-compatible server answers with what arrives through the gateway, byte for byte.
 
-`python -m tests.compat.real_upstream http://127.0.0.1:PORT` asks both the same: temperature 0, one seed, no prompt cache. Two
-answers of one server differ in `id`, `created` and `timings`; what the gateway edits is `model`, `service_tier`, `usage`. Usage
-is hidden unless asked for, then one chunk of its own at the end of a stream, with an `estimated_cost`. All else has to be equal,
-and the ledger has to hold the server's own figures. Exit code 1 if it is not.
+Both are asked the same: temperature 0, one seed, no prompt cache. Two answers of one server differ in `id`, `created` and
+`timings`; what the gateway edits is `model`, `service_tier`, `usage`. Usage is hidden unless asked for, then one chunk of its own
+at the end of a stream, with an `estimated_cost`. All else has to be equal, and the ledger has to hold the server's own figures.
 """
 
-import asyncio
 import re
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from tests.compat.scenarios import SCHEMA, TOOL
 from tests.running import Running, config, running
 from tests.valkey import Valkey
 
@@ -24,9 +22,13 @@ PUBLIC = "public-name"
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 FIXED = {"temperature": 0, "seed": 7, "cache_prompt": False}
+FORM = {"type": "json_schema", "json_schema": {"name": "choice", "schema": SCHEMA, "strict": True}}
 SAY: Any = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": 'Grüße, 世界! \U0001f44b "quoted" \\ \n'}]
 
-CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
+Cases = tuple[tuple[str, str, dict[str, Any]], ...]
+"""Each with a name, a path and the fields of its body."""
+
+CASES: Cases = (
     ("chat", CHAT, {"messages": SAY, "max_tokens": 8}),
     ("chat, long", CHAT, {"messages": SAY, "max_tokens": 300}),
     ("chat, logprobs", CHAT, {"messages": SAY, "max_tokens": 8, "logprobs": True, "top_logprobs": 3}),
@@ -39,6 +41,15 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("completion, token ids", COMPLETIONS, {"prompt": [72, 101, 108, 108, 111], "max_tokens": 8}),
     ("completion, two prompts", COMPLETIONS, {"prompt": ["Once", "Twice"], "max_tokens": 8}),
 )
+TOOLS: dict[str, Any] = {"messages": SAY, "tools": [TOOL], "max_tokens": 400}
+CALLS: Cases = (
+    ("chat, tools offered", CHAT, {**TOOLS, "max_tokens": 8}),
+    ("chat, a tool called", CHAT, {**TOOLS, "tool_choice": "required", "parallel_tool_calls": False}),
+    ("chat, a tool called on", CHAT, {**TOOLS, "tool_choice": "required"}),
+    ("chat, an object", CHAT, {"messages": SAY, "max_tokens": 200, "response_format": FORM}),
+)
+"""What a model has to be eager to call tools for."""
+
 MODES: dict[str, dict[str, Any]] = {
     "whole": {},
     "stream": {"stream": True},
@@ -119,10 +130,10 @@ def verdict(direct: Answer, through: Answer, *, streamed: bool, asked: bool) -> 
     return "" if through.usages == wanted else f"usage {through.usages} instead of {wanted}"
 
 
-async def compare(run: Running, upstream: httpx.AsyncClient, model: str) -> bool:
-    """Run all cases and print a line for each. Return whether all are equal."""
+async def compare(run: Running, upstream: httpx.AsyncClient, model: str, cases: Cases) -> bool:
+    """Run the cases and print a line for each. Return whether all are equal."""
     differing = 0
-    for name, path, fields in CASES:
+    for name, path, fields in cases:
         for mode, options in MODES.items():
             body = {**FIXED, **fields, **options}
             direct = await ask(upstream, path, {**body, "model": model})
@@ -139,21 +150,15 @@ async def compare(run: Running, upstream: httpx.AsyncClient, model: str) -> bool
                 told = f"both {direct.status}: {through.payloads[0].decode()[:100]}"
             differing += bool(wrong)
             print(f"{'DIFFERS' if wrong else 'equal':8} {name:24} {mode:14} {told}{wrong and '; '}{wrong}", flush=True)
-    print(f"{len(CASES) * len(MODES) - differing} of {len(CASES) * len(MODES)} equal")
+    print(f"{len(cases) * len(MODES) - differing} of {len(cases) * len(MODES)} equal")
     return not differing
 
 
-async def main(url: str) -> bool:
+async def main(url: str, cases: Cases = CASES) -> bool:
     """Set a gateway before the server and compare."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as upstream:
         model = (await upstream.get("/v1/models")).json()["data"][0]["id"]
         models = {PUBLIC: {"deployments": [{"provider": "real", "model": model}], "price": {"input": 1.0, "output": 2.0}}}
         with Valkey() as valkey, tempfile.TemporaryDirectory() as directory:
             async with running(config({"real": url}, models), valkey, Path(directory)) as run:
-                return await compare(run, upstream, model)
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("the address of a real server is needed: make compat REAL_UPSTREAM=http://127.0.0.1:PORT")
-    sys.exit(0 if asyncio.run(main(sys.argv[1])) else 1)
+                return await compare(run, upstream, model, cases)

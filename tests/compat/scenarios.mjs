@@ -1,7 +1,8 @@
 // What the programs written with Node's clients share; see scenarios.py, whose twin it is.
 
-export const [TEXT, VECTORS, FAILING, BUSY, FLAKY] = ["noise", "vectors", "failing", "busy", "flaky"];
-export const FLAKY_WORDS = 5;
+export const [TEXT, CALLS, VECTORS] = ["noise", "eager", "vectors"];
+export const [FAILING, FLAKY, LATE, SILENT] = ["failing", "flaky", "late", "silent"];
+export const [FLAKY_WORDS, LATE_WORDS] = [5, 3];
 export const LONG = "word ".repeat(5_000);
 
 export const SYSTEM = "Be brief.";
@@ -62,6 +63,11 @@ export async function raised(kind, ask) {
     throw error;
   }
   throw new Mismatch(`${JSON.stringify(found)} instead of ${kind.name}`);
+}
+
+/** Check how many words came. */
+export function spoken(text, words) {
+  same("words", text.trim().split(/\s+/).length, words);
 }
 
 export async function collected(stream) {

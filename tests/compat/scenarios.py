@@ -10,10 +10,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-TEXT, VECTORS, FAILING, BUSY, FLAKY = "noise", "vectors", "failing", "busy", "flaky"
-"""The gateway's models: a real one for text and one for vectors; three whose provider fails, has no room, breaks a stream off."""
+TEXT, CALLS, VECTORS = "noise", "eager", "vectors"
+"""The gateway's models that llama.cpp serves: one that says noise, one that is eager to call tools, one for vectors."""
 
-FLAKY_WORDS = 5
+FAILING, BUSY, FLAKY, LATE, SILENT = "failing", "busy", "flaky", "late", "silent"
+"""Those of a provider that fails, has no room, breaks streams off, is late, says nothing until the gateway gives up."""
+
+FLAKY_WORDS, LATE_WORDS = 5, 3
 LONG = "word " * 5_000
 """More than the model's context."""
 
@@ -31,12 +34,12 @@ TOOL: Any = {"type": "function", "function": {"name": "weather", "description": 
 
 
 class Told(NamedTuple):
-    """What a user knows: `poor` is a key with next to no tokens a minute, `bias` makes the model call its tool once."""
+    """What a user knows: `poor` is a key with next to no tokens a minute, the streams of `patient` have comments in silences."""
 
     url: str
     secret: str
     poor: str
-    bias: dict[str, int]
+    patient: str
 
 
 class MismatchError(Exception):
@@ -86,6 +89,11 @@ def raised(kind: type[Exception], ask: Callable[[], object]) -> Any:
     except kind as error:
         return error
     raise MismatchError(f"{found!r} instead of {kind.__name__}")
+
+
+def late(text: str) -> None:
+    """Check the answer of the model that is late."""
+    same("words", len(text.split()), LATE_WORDS)
 
 
 def broken(kind: type[Exception], parts: Iterable[str]) -> Any:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
-from tests.compat.llama.model import END, TOOL_CALL_TOKEN, model
-from tests.compat.scenarios import BUSY, FAILING, FLAKY, TEXT, VECTORS, Told
+from tests.compat.scenarios import BUSY, CALLS, FAILING, FLAKY, LATE, SILENT, TEXT, VECTORS, Told
 from tests.compat.table import Outcome
 from tests.integration.load.served import Served, rows_of, settings
 from tests.running import SECRET
@@ -19,25 +18,36 @@ from tests.running import SECRET
 ROOT = Path(__file__).parents[2]
 LLAMA = ROOT / ".venv-llama" / "bin" / "python"
 LONGEST_LOAD_S = 30.0
-POOR = "sk-test-secret-of-poor"
+POOR, PATIENT = "sk-test-secret-of-poor", "sk-test-secret-of-patient"
 
-FAULTS = {FAILING: "demo-500", BUSY: "demo-busy", FLAKY: "demo-flaky"}
+DEMO = {
+    FAILING: "demo-500",
+    BUSY: "demo-busy",
+    FLAKY: "demo-flaky",
+    LATE: "demo-slow?first_ms=300&words=3&word_ms=0",
+    SILENT: "demo-silent",
+}
 """Models of the demo provider."""
+
+FIRST_CONTENT = "300ms"
+"""How long the silent model may be silent: for two comments."""
+
+BREAKER = {"failures": 10_000, "ratio": 1.0}
+"""Clients fail on purpose, and each has to meet the provider's own fault."""
 
 
 class Upstream(NamedTuple):
     """The addresses of llama.cpp's servers."""
 
     text: str
+    calls: str
     vectors: str
 
 
 @asynccontextmanager
 async def llama(directory: Path) -> AsyncIterator[Upstream]:
-    """Write the model and serve it until the block ends."""
-    path = directory / "noise.gguf"
-    path.write_bytes(model())
-    command = (LLAMA, "-m", "tests.compat.llama.serve", path)
+    """Serve the models until the block ends."""
+    command = (LLAMA, "-m", "tests.compat.llama.serve", directory)
     with (directory / "llama.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=log, cwd=ROOT)
     assert process.stdin is not None
@@ -62,7 +72,7 @@ class Gateway:
     @property
     def told(self) -> Told:
         """Return what its users know."""
-        return Told(url=self._served.url, secret=SECRET, poor=POOR, bias={str(TOOL_CALL_TOKEN): 50, str(END): 100})
+        return Told(url=self._served.url, secret=SECRET, poor=POOR, patient=PATIENT)
 
     async def stop(self) -> Outcome:
         """Stop it, and return how its books stand: an end for every row, and a row for every answer."""
@@ -83,14 +93,18 @@ class Gateway:
 def configuration(upstream: Upstream, demo: str, directory: Path) -> Mapping[str, Any]:
     """Return the gateway's configuration."""
     price = {"input": 1.0, "output": 2.0}
-    models = {name: {"deployments": [{"provider": "demo", "model": fault}], "price": price} for name, fault in FAULTS.items()}
-    for name, provider in ((TEXT, "text"), (VECTORS, "vectors")):
-        models[name] = {"deployments": [{"provider": provider, "model": TEXT}], "price": price}
-    addresses = {"text": upstream.text, "vectors": upstream.vectors, "demo": demo.removesuffix("/v1")}
-    whole = settings(addresses, models, directory)
+    served = {TEXT: ("text", TEXT), CALLS: ("calls", TEXT), VECTORS: ("vectors", TEXT)}
+    served |= {name: ("demo", behaviour) for name, behaviour in DEMO.items()}
+    models: dict[str, dict[str, Any]] = {
+        name: {"deployments": [{"provider": provider, "model": model}], "price": price}
+        for name, (provider, model) in served.items()
+    }
+    models[SILENT]["timeouts"] = {"first_content": FIRST_CONTENT}
+    whole = settings({**upstream._asdict(), "demo": demo.removesuffix("/v1")}, models, directory, breaker=BREAKER)
     whole["providers"]["vectors"]["endpoints"] = ["embeddings"]
     poor = {"name": "poor", "org": "acme", "secret": POOR, "limits": {"tpm": 1}}
-    return {**whole, "keys": [*whole["keys"], poor]}
+    patient = {"name": "patient", "org": "acme", "secret": PATIENT, "keepalive": "100ms"}
+    return {**whole, "keys": [*whole["keys"], poor, patient]}
 
 
 @asynccontextmanager

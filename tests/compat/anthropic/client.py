@@ -7,16 +7,20 @@ import anthropic  # type: ignore[import-not-found]
 
 from tests.compat import scenarios
 from tests.compat.scenarios import (
+    CALLS,
     FAILING,
     FLAKY,
     GREETING,
+    LATE,
     LONG,
     SCHEMA,
+    SILENT,
     SYSTEM,
     TEXT,
     arguments,
     broken,
     holds,
+    late,
     raised,
     same,
 )
@@ -26,7 +30,7 @@ SHORT: Any = {
     "system": SYSTEM,
     "messages": [{"role": "user", "content": GREETING}],
     "max_tokens": 12,
-    "temperature": 0,
+    "extra_body": {"temperature": 0},
 }
 
 
@@ -50,10 +54,10 @@ class Scenarios:
         tool = {"name": "weather", "description": "Tell the weather.", "input_schema": SCHEMA}
         self._calling: Any = {
             **SHORT,
+            "model": CALLS,
             "max_tokens": 200,
             "tools": [tool],
             "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
-            "extra_body": {"logit_bias": told.bias},
         }
 
     def create(self) -> None:
@@ -111,7 +115,7 @@ class Scenarios:
         same("type", error.body["error"]["type"], "not_found_error")
 
     def bad_field(self) -> None:
-        raised(anthropic.APIStatusError, lambda: self._messages.create(**SHORT | {"temperature": 9}))
+        raised(anthropic.APIStatusError, lambda: self._messages.create(**SHORT | {"max_tokens": 0}))
 
     def long_prompt(self) -> None:
         said = [{"role": "user", "content": LONG}]
@@ -131,6 +135,17 @@ class Scenarios:
     def broken_stream(self) -> None:
         with self._messages.stream(**SHORT | {"model": FLAKY}) as stream:
             broken(anthropic.APIError, stream.text_stream)
+
+    def commented_stream(self) -> None:
+        with self._patient.stream(**SHORT | {"model": LATE}) as stream:
+            late("".join(stream.text_stream))
+
+    def commented_failure(self) -> None:
+        raised(anthropic.APIError, lambda: list(self._patient.create(**SHORT | {"model": SILENT}, stream=True)))
+
+    @property
+    def _patient(self) -> Any:
+        return anthropic.Anthropic(base_url=self._told.url, api_key=self._told.patient, max_retries=0).messages
 
     def _async(self) -> Any:
         return anthropic.AsyncAnthropic(base_url=self._told.url, api_key=self._told.secret)

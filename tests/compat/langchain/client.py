@@ -9,11 +9,14 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings  # type: ignore[import
 
 from tests.compat import scenarios
 from tests.compat.scenarios import (
+    CALLS,
     FAILING,
     FLAKY,
     GREETING,
+    LATE,
     LONG,
     SCHEMA,
+    SILENT,
     SYSTEM,
     TEXT,
     TOOL,
@@ -23,6 +26,7 @@ from tests.compat.scenarios import (
     broken,
     chosen,
     holds,
+    late,
     raised,
     same,
 )
@@ -40,7 +44,7 @@ class Scenarios:
     def __init__(self, told: scenarios.Told) -> None:
         self._told = told
         self._chat = self._model()
-        self._calling = self._model(max_tokens=200, logit_bias=told.bias).bind_tools(
+        self._calling = self._model(model=CALLS, max_tokens=200).bind_tools(
             [TOOL], tool_choice="required", parallel_tool_calls=False
         )
         self._choosing = self._model(max_tokens=200).with_structured_output({"title": "choice", **SCHEMA}, method="json_schema")
@@ -112,6 +116,16 @@ class Scenarios:
     def broken_stream(self) -> None:
         chunks = self._model(model=FLAKY).stream(MESSAGES)
         same("code", broken(openai.APIError, (chunk.content for chunk in chunks)).code, "stream_interrupted")
+
+    def commented_stream(self) -> None:
+        late("".join(chunk.content for chunk in self._patient(LATE).stream(MESSAGES)))
+
+    def commented_failure(self) -> None:
+        error = raised(openai.APIError, lambda: list(self._patient(SILENT).stream(MESSAGES)))
+        same("code", error.code, "upstream_timeout")
+
+    def _patient(self, model: str) -> Any:
+        return self._model(model=model, api_key=self._told.patient, max_retries=0)
 
     def _model(self, **fields: Any) -> Any:
         usual = {"model": TEXT, "api_key": self._told.secret, "max_tokens": 12, "temperature": 0}

@@ -11,11 +11,14 @@ import litellm  # type: ignore[import-not-found]
 
 from tests.compat import scenarios
 from tests.compat.scenarios import (
+    CALLS,
     FAILING,
     FLAKY,
     GREETING,
+    LATE,
     LONG,
     MESSAGES,
+    SILENT,
     TEXT,
     TOOL,
     VECTORS,
@@ -23,6 +26,7 @@ from tests.compat.scenarios import (
     arguments,
     broken,
     holds,
+    late,
     raised,
     same,
 )
@@ -39,13 +43,13 @@ class Scenarios:
 
     def __init__(self, told: scenarios.Told) -> None:
         self._url = f"{told.url}/v1"
-        self._secret, self._poor = told.secret, told.poor
+        self._told = told
         self._calling: Any = {
+            "model": f"openai/{CALLS}",
             "max_tokens": 200,
             "tools": [TOOL],
             "tool_choice": "required",
             "parallel_tool_calls": False,
-            "logit_bias": told.bias,
         }
 
     def completion(self) -> None:
@@ -83,13 +87,17 @@ class Scenarios:
             max_tokens=12,
             temperature=0,
             api_base=self._url,
-            api_key=self._secret,
+            api_key=self._told.secret,
         )
         answered(answer.choices[0].text, answer.choices[0].finish_reason, tokens(answer.usage))
 
     def embeddings(self) -> None:
         answer = litellm.embedding(
-            model=f"openai/{VECTORS}", input=["one", GREETING], api_base=self._url, api_key=self._secret, encoding_format="float"
+            model=f"openai/{VECTORS}",
+            input=["one", GREETING],
+            api_base=self._url,
+            api_key=self._told.secret,
+            encoding_format="float",
         )
         same("vectors", [(vector["index"], len(vector["embedding"])) for vector in answer.data], [(0, 64), (1, 64)])
 
@@ -109,7 +117,7 @@ class Scenarios:
             raised(litellm.ContextWindowExceededError, partial(litellm.completion, **asked))
 
     def rate_limit(self) -> None:
-        raised(litellm.RateLimitError, lambda: litellm.completion(**self._asked(api_key=self._poor)))
+        raised(litellm.RateLimitError, lambda: litellm.completion(**self._asked(api_key=self._told.poor)))
 
     def provider_fails(self) -> None:
         raised(litellm.BadGatewayError, lambda: litellm.completion(**self._asked(model=f"openai/{FAILING}"), num_retries=0))
@@ -118,9 +126,19 @@ class Scenarios:
         chunks = litellm.completion(**self._asked(model=f"openai/{FLAKY}"), stream=True)
         broken(litellm.exceptions.MidStreamFallbackError, (chunk.choices[0].delta.content or "" for chunk in chunks))
 
+    def commented_stream(self) -> None:
+        chunks = litellm.completion(**self._patient(LATE))
+        late("".join(chunk.choices[0].delta.content or "" for chunk in chunks))
+
+    def commented_failure(self) -> None:
+        raised(litellm.exceptions.MidStreamFallbackError, lambda: list(litellm.completion(**self._patient(SILENT))))
+
+    def _patient(self, model: str) -> dict[str, Any]:
+        return self._asked(model=f"openai/{model}", api_key=self._told.patient, stream=True, num_retries=0)
+
     def _asked(self, **fields: Any) -> dict[str, Any]:
         usual = {"model": f"openai/{TEXT}", "messages": MESSAGES, "max_tokens": 12, "temperature": 0}
-        return {**usual, "api_base": self._url, "api_key": self._secret, **fields}
+        return {**usual, "api_base": self._url, "api_key": self._told.secret, **fields}
 
     def _streamed(self, chunks: list[Any]) -> None:
         choices = [choice for chunk in chunks for choice in chunk.choices]

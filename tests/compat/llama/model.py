@@ -7,19 +7,16 @@ https://github.com/ggml-org/ggml/blob/master/docs/gguf.md (version 3, little-end
 
 import random
 import struct
-import sys
 from array import array
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 SEED = 20_26
 CONTEXT_TOKENS = 4096
 WIDTH, HEADS, KEY_HEADS, INNER, LAYERS = 64, 4, 2, 128, 2
 UNKNOWN, BEGIN, END = 0, 1, 2
 CONTROL_TOKENS = ("<unk>", "<s>", "</s>")
-TOOL_CALL_TOKEN = 3
-"""A client that wants one call and no noise adds a bias to this token, and a larger one to the end: a grammar forbids an end
-before the call and noise within it."""
+CALL = 3
+"""The token that a call of a tool begins with."""
 
 
 ALIGNMENT_BYTES = 32
@@ -72,15 +69,31 @@ def shapes(tokens: int) -> Iterator[tuple[str, tuple[int, ...]]]:
         yield from ((f"blk.{layer}.{name}.weight", shape) for name, shape in parts.items())
 
 
-def weights(name: str, shape: tuple[int, ...], dice: random.Random) -> bytes:
+def weights(name: str, shape: tuple[int, ...], dice: random.Random) -> "array[float]":
     """Return a tensor's numbers: norms are ones; the rest is random, widest at both ends."""
     count = 1
     for dimension in shape:
         count *= dimension
     if "norm" in name:
-        return array("f", [1.0] * count).tobytes()
+        return array("f", [1.0] * count)
     spread = 0.05 if name.startswith("blk.") else 0.4
-    return array("f", (dice.gauss(0.0, spread) for _ in range(count))).tobytes()
+    return array("f", (dice.gauss(0.0, spread) for _ in range(count)))
+
+
+def make_eager(name: str, numbers: "array[float]") -> None:
+    """Make the model want to end more than anything, and next to that to call a tool.
+
+    Where a call is required a grammar forbids the end before it and noise within it, and so the model calls once and ends. Every
+    token has the same large first number, no layer changes it, and the two wanted tokens alone heed it.
+    """
+    if name == "token_embd.weight":
+        numbers[::WIDTH] = array("f", [4.0] * (len(numbers) // WIDTH))
+    elif name == "output.weight":
+        numbers[CALL * WIDTH], numbers[END * WIDTH] = 20.0, 40.0
+    elif name.endswith("attn_output.weight"):
+        numbers[:WIDTH] = array("f", [0.0] * WIDTH)
+    elif name.endswith("ffn_down.weight"):
+        numbers[:INNER] = array("f", [0.0] * INNER)
 
 
 def text(value: str) -> bytes:
@@ -131,8 +144,8 @@ def padded(content: bytes) -> bytes:
     return content + bytes(-len(content) % ALIGNMENT_BYTES)
 
 
-def model() -> bytes:
-    """Return the whole file."""
+def model(*, eager: bool = False) -> bytes:
+    """Return the whole file, of the model that says noise or of the one that is eager to call tools."""
     dice = random.Random(SEED)
     head, tensors, body = [], [], b""
     for key, value in settings().items():
@@ -141,10 +154,9 @@ def model() -> bytes:
     for name, shape in shapes(len(vocabulary())):
         dimensions = struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
         tensors.append(text(name) + dimensions + struct.pack("<IQ", TENSOR_F32, len(body)))
-        body += padded(weights(name, shape, dice))
+        numbers = weights(name, shape, dice)
+        if eager:
+            make_eager(name, numbers)
+        body += padded(numbers.tobytes())
     counts = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(head))
     return padded(counts + b"".join(head) + b"".join(tensors)) + body
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_bytes(model())

@@ -1,23 +1,26 @@
-"""Serve a model with llama.cpp's own HTTP servers on loopback, one for text and one for vectors, until stdin ends.
+"""Serve the two models with llama.cpp's own HTTP servers on loopback until stdin ends: text, calls of tools, vectors.
 
-`python -m tests.compat.llama.serve MODEL` prints the addresses of the two, then waits: whoever started it holds the other end of
-its stdin, and however he ends, it ends too.
+`python -m tests.compat.llama.serve DIRECTORY` writes the models there, prints the addresses of the three, then waits: whoever
+started it holds the other end of its stdin, and however he ends, it ends too.
 """
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import xllamacpp  # type: ignore[import-not-found]
+
+from tests.compat.llama.model import model
 
 ALIAS = "noise"
 SLOTS = 4
 SLOT_TOKENS = 4096
 
 
-def server(path: str, *, embedding: bool) -> Any:
+def server(path: Path, *, embedding: bool = False) -> Any:
     """Start a server in threads of this process, on a port of its own choice."""
     params = xllamacpp.CommonParams()
-    params.model.path = path
+    params.model.path = str(path)
     params.model_alias = {ALIAS}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
@@ -34,7 +37,10 @@ def server(path: str, *, embedding: bool) -> Any:
 
 def main() -> None:
     """Serve."""
-    servers = [server(sys.argv[1], embedding=embedding) for embedding in (False, True)]
+    noise, eager = Path(sys.argv[1], "noise.gguf"), Path(sys.argv[1], "eager.gguf")
+    noise.write_bytes(model())
+    eager.write_bytes(model(eager=True))
+    servers = [server(noise), server(eager), server(noise, embedding=True)]
     print(*(one.listening_address for one in servers), flush=True)
     sys.stdin.read()
 

@@ -10,7 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from tests.compat import scenarios
-from tests.compat.scenarios import FAILING, FLAKY, FLAKY_WORDS, GREETING, LONG, SCHEMA, SYSTEM, TEXT, chosen, holds, same
+from tests.compat.scenarios import (
+    FAILING,
+    FLAKY,
+    FLAKY_WORDS,
+    GREETING,
+    LATE,
+    LONG,
+    SCHEMA,
+    SILENT,
+    SYSTEM,
+    TEXT,
+    chosen,
+    holds,
+    late,
+    same,
+)
 
 COMMAND = Path(sys.executable).with_name("llm")
 SHORT = ("-o", "max_tokens", "12", "-o", "temperature", "0")
@@ -25,7 +40,7 @@ class Scenarios:
         own: dict[str, dict[str, Any]] = {TEXT: {"supports_schema": True}, "old": {"model_name": TEXT, "completion": True}}
         models = [
             {"model_id": name, "model_name": name, "api_base": f"{told.url}/v1", "api_key_name": "gateway", **own.get(name, {})}
-            for name in (TEXT, "old", "none", FAILING, FLAKY)
+            for name in (TEXT, "old", "none", FAILING, FLAKY, LATE, SILENT)
         ]
         (directory / "extra-openai-models.yaml").write_text(json.dumps(models))
         (directory / "keys.json").write_text(json.dumps({"gateway": told.secret}))
@@ -80,6 +95,16 @@ class Scenarios:
         same("exit code", code, 1)
         same("words before it", len(said.split()), FLAKY_WORDS)
         holds("complaint", "broke off" in complaint, complaint)
+
+    def commented_stream(self) -> None:
+        code, said, complaint = self._run("-m", LATE, "--key", self._told.patient, GREETING)
+        same("exit code", (code, complaint), (0, ""))
+        late(said)
+
+    def commented_failure(self) -> None:
+        code, said, complaint = self._run("-m", SILENT, "--key", self._told.patient, GREETING)
+        same("exit code", (code, said.strip()), (1, ""))
+        holds("complaint", complaint.startswith("Error: "), complaint)
 
     def _answered(self, model: str, *options: str) -> None:
         code, said, complaint = self._run("-m", model, "-s", SYSTEM, "--usage", *SHORT, *options, GREETING)

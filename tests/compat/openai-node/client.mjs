@@ -8,15 +8,16 @@ import { answered, called, chosen, collected, holds, raised, same, told } from "
 const made = (fields = {}) => new OpenAI({ baseURL: `${told.url}/v1`, apiKey: told.secret, ...fields });
 const client = made();
 const chat = client.chat.completions;
+const patient = made({ apiKey: told.patient, maxRetries: 0 }).chat.completions;
 
 const SHORT = { model: the.TEXT, messages: the.MESSAGES, max_tokens: 12, temperature: 0 };
 const CALLING = {
   ...SHORT,
+  model: the.CALLS,
   max_tokens: 200,
   tools: [the.TOOL],
   tool_choice: "required",
   parallel_tool_calls: false,
-  logit_bias: told.bias,
 };
 const CHOOSING = {
   ...SHORT,
@@ -137,6 +138,14 @@ await the.play(`openai ${VERSION}`, {
       for await (const chunk of await chat.create({ ...SHORT, model: the.FLAKY, stream: true })) seen.push(...chunk.choices);
     });
     same("code", error.code, "stream_interrupted");
-    same("words before it", said(seen).trim().split(/\s+/).length, the.FLAKY_WORDS);
+    the.spoken(said(seen), the.FLAKY_WORDS);
+  },
+  async commented_stream() {
+    const chunks = await collected(await patient.create({ ...SHORT, model: the.LATE, stream: true }));
+    the.spoken(said(chunks.flatMap((chunk) => chunk.choices)), the.LATE_WORDS);
+  },
+  async commented_failure() {
+    const stream = await patient.create({ ...SHORT, model: the.SILENT, stream: true });
+    same("code", (await raised(OpenAI.APIError, () => collected(stream))).code, "upstream_timeout");
   },
 });

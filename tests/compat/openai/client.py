@@ -1,5 +1,6 @@
 """The official OpenAI client for Python, sync and async."""
 
+import asyncio
 import json
 from functools import partial
 from typing import Any
@@ -9,12 +10,15 @@ import openai  # type: ignore[import-not-found]
 from tests.compat import scenarios
 from tests.compat.scenarios import (
     BUSY,
+    CALLS,
     FAILING,
     FLAKY,
     GREETING,
+    LATE,
     LONG,
     MESSAGES,
     SCHEMA,
+    SILENT,
     TEXT,
     TOOL,
     VECTORS,
@@ -23,6 +27,7 @@ from tests.compat.scenarios import (
     broken,
     chosen,
     holds,
+    late,
     raised,
     same,
 )
@@ -42,14 +47,14 @@ class Scenarios:
         self._url = f"{told.url}/v1"
         self._client = openai.OpenAI(base_url=self._url, api_key=told.secret)
         self._chat = self._client.chat.completions
-        self._secret, self._poor = told.secret, told.poor
+        self._told = told
         self._calling: Any = {
             **SHORT,
+            "model": CALLS,
             "max_tokens": 200,
             "tools": [TOOL],
             "tool_choice": "required",
             "parallel_tool_calls": False,
-            "logit_bias": told.bias,
         }
         form = {"type": "json_schema", "json_schema": {"name": "choice", "schema": SCHEMA, "strict": True}}
         self._choosing: Any = {**SHORT, "max_tokens": 200, "response_format": form}
@@ -85,12 +90,18 @@ class Scenarios:
         holds("tokens with probabilities", found and {len(token.top_logprobs) for token in found} == {3}, found)
 
     async def async_chat(self) -> None:
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._secret) as client:
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret) as client:
             answer = await client.chat.completions.create(**SHORT)
         answered(answer.choices[0].message.content, answer.choices[0].finish_reason, tokens(answer.usage))
 
+    async def async_chat_streams_at_once(self) -> None:
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret) as client:
+            streams = await asyncio.gather(*(client.chat.completions.create(**SHORT, stream=True) for _ in range(32)))
+            for stream in streams:
+                self._streamed([chunk async for chunk in stream])
+
     async def async_chat_stream(self) -> None:
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._secret) as client:
+        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret) as client:
             self._streamed([chunk async for chunk in await client.chat.completions.create(**SHORT, stream=True)])
 
     def tools(self) -> None:
@@ -171,7 +182,7 @@ class Scenarios:
             same("code", raised(openai.BadRequestError, ask).code, "context_length_exceeded")
 
     def rate_limit(self) -> None:
-        client = openai.OpenAI(base_url=self._url, api_key=self._poor)
+        client = openai.OpenAI(base_url=self._url, api_key=self._told.poor)
         error = raised(openai.RateLimitError, lambda: client.chat.completions.create(**SHORT))
         same("code", error.code, "rate_limit_exceeded")
         same("retries of what never fits", error.request.headers["x-stainless-retry-count"], "0")
@@ -188,7 +199,23 @@ class Scenarios:
     def broken_stream(self) -> None:
         chunks = self._chat.create(**SHORT | {"model": FLAKY}, stream=True)
         error = broken(openai.APIError, (chunk.choices[0].delta.content or "" for chunk in chunks))
-        same("code", error.code, "stream_interrupted")
+        same("error event", (type(error).__name__, error.code), ("APIError", "stream_interrupted"))
+
+    def commented_stream(self) -> None:
+        late(
+            "".join(
+                chunk.choices[0].delta.content or "" for chunk in self._patient.create(**SHORT | {"model": LATE}, stream=True)
+            )
+        )
+
+    def commented_failure(self) -> None:
+        stream = self._patient.create(**SHORT | {"model": SILENT}, stream=True)
+        error = raised(openai.APIError, partial(list, stream))
+        same("error event", (type(error).__name__, error.code), ("APIError", "upstream_timeout"))
+
+    @property
+    def _patient(self) -> Any:
+        return openai.OpenAI(base_url=self._url, api_key=self._told.patient, max_retries=0).chat.completions
 
     @property
     def _impatient(self) -> Any:
