@@ -108,8 +108,9 @@ class Pool:
     async def _stand_in_line(self, deadline_s: float) -> Connection:
         while True:
             connection = self._rested() or await self._turn(deadline_s)
-            if not connection.closed:
+            if not connection.is_stale():
                 return connection
+            connection.close()
             if not connection.used:
                 raise _hung_up()
 

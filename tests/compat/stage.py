@@ -20,6 +20,9 @@ LLAMA = ROOT / ".venv-llama" / "bin" / "python"
 LONGEST_LOAD_S = 30.0
 POOR, PATIENT = "sk-test-secret-of-poor", "sk-test-secret-of-patient"
 
+SOUND = (TEXT, CALLS, VECTORS)
+"""Models that do not fail."""
+
 DEMO = {
     FAILING: "demo-500",
     BUSY: "demo-busy",
@@ -82,6 +85,9 @@ class Gateway:
         opened = {line["request_id"] for line in requests if line["opened"]}
         checks = {
             "the gateway ends well": code == 0,
+            "no request failed at llama.cpp": not any(
+                line["status"] >= 500 and line["model_requested"] in SOUND for line in requests
+            ),
             "every request that was let in has a row": {row["request_id"] for row in rows} == opened,
             "every row has its end": await rows_of(self._directory, live=False) == rows,
         }
@@ -93,7 +99,7 @@ class Gateway:
 def configuration(upstream: Upstream, demo: str, directory: Path) -> Mapping[str, Any]:
     """Return the gateway's configuration."""
     price = {"input": 1.0, "output": 2.0}
-    served = {TEXT: ("text", TEXT), CALLS: ("calls", TEXT), VECTORS: ("vectors", TEXT)}
+    served = {name: (provider, TEXT) for name, provider in zip(SOUND, Upstream._fields, strict=True)}
     served |= {name: ("demo", behaviour) for name, behaviour in DEMO.items()}
     models: dict[str, dict[str, Any]] = {
         name: {"deployments": [{"provider": provider, "model": model}], "price": price}

@@ -50,7 +50,7 @@ class Scenarios:
 
     def __init__(self, told: scenarios.Told) -> None:
         self._told = told
-        self._messages = anthropic.Anthropic(base_url=told.url, api_key=told.secret).messages
+        self._messages = self._as(told.secret)
         tool = {"name": "weather", "description": "Tell the weather.", "input_schema": SCHEMA}
         self._calling: Any = {
             **SHORT,
@@ -106,8 +106,8 @@ class Scenarios:
         answered(self._messages.create(**SHORT | {"messages": [*SHORT["messages"], *said], "tools": tools}))
 
     def wrong_key(self) -> None:
-        client = anthropic.Anthropic(base_url=self._told.url, api_key="sk-wrong-0123456789")
-        error = raised(anthropic.AuthenticationError, lambda: client.messages.create(**SHORT))
+        wrong = self._as("sk-wrong-0123456789")
+        error = raised(anthropic.AuthenticationError, lambda: wrong.create(**SHORT))
         same("type", error.body["error"]["type"], "authentication_error")
 
     def unknown_model(self) -> None:
@@ -124,13 +124,11 @@ class Scenarios:
             raised(anthropic.BadRequestError, partial(self._messages.create, **asked))
 
     def rate_limit(self) -> None:
-        client = anthropic.Anthropic(base_url=self._told.url, api_key=self._told.poor)
-        error = raised(anthropic.RateLimitError, lambda: client.messages.create(**SHORT))
+        error = raised(anthropic.RateLimitError, lambda: self._as(self._told.poor).create(**SHORT))
         same("type", error.body["error"]["type"], "rate_limit_error")
 
     def provider_fails(self) -> None:
-        client = anthropic.Anthropic(base_url=self._told.url, api_key=self._told.secret, max_retries=0)
-        raised(anthropic.InternalServerError, lambda: client.messages.create(**SHORT | {"model": FAILING}))
+        raised(anthropic.InternalServerError, lambda: self._messages.create(**SHORT | {"model": FAILING}))
 
     def broken_stream(self) -> None:
         with self._messages.stream(**SHORT | {"model": FLAKY}) as stream:
@@ -145,10 +143,14 @@ class Scenarios:
 
     @property
     def _patient(self) -> Any:
-        return anthropic.Anthropic(base_url=self._told.url, api_key=self._told.patient, max_retries=0).messages
+        return self._as(self._told.patient)
+
+    def _as(self, secret: str) -> Any:
+        """Return a client that hides no failure behind a second try."""
+        return anthropic.Anthropic(base_url=self._told.url, api_key=secret, max_retries=0).messages
 
     def _async(self) -> Any:
-        return anthropic.AsyncAnthropic(base_url=self._told.url, api_key=self._told.secret)
+        return anthropic.AsyncAnthropic(base_url=self._told.url, api_key=self._told.secret, max_retries=0)
 
     def _called(self, message: Any) -> None:
         same("end", message.stop_reason, "tool_use")

@@ -90,7 +90,11 @@ class Scenarios:
 
     def embeddings(self) -> None:
         client = OpenAIEmbeddings(
-            model=VECTORS, base_url=f"{self._told.url}/v1", api_key=self._told.secret, check_embedding_ctx_length=False
+            model=VECTORS,
+            base_url=f"{self._told.url}/v1",
+            api_key=self._told.secret,
+            check_embedding_ctx_length=False,
+            max_retries=0,
         )
         same("vectors", [len(vector) for vector in client.embed_documents(["one", GREETING])], [64, 64])
         same("one vector", len(client.embed_query(GREETING)), 64)
@@ -111,7 +115,7 @@ class Scenarios:
         raised(openai.RateLimitError, lambda: self._model(api_key=self._told.poor).invoke(MESSAGES))
 
     def provider_fails(self) -> None:
-        raised(openai.InternalServerError, lambda: self._model(model=FAILING, max_retries=0).invoke(MESSAGES))
+        raised(openai.InternalServerError, lambda: self._model(model=FAILING).invoke(MESSAGES))
 
     def broken_stream(self) -> None:
         chunks = self._model(model=FLAKY).stream(MESSAGES)
@@ -125,10 +129,10 @@ class Scenarios:
         same("code", error.code, "upstream_timeout")
 
     def _patient(self, model: str) -> Any:
-        return self._model(model=model, api_key=self._told.patient, max_retries=0)
+        return self._model(model=model, api_key=self._told.patient)
 
     def _model(self, **fields: Any) -> Any:
-        usual = {"model": TEXT, "api_key": self._told.secret, "max_tokens": 12, "temperature": 0}
+        usual = {"model": TEXT, "api_key": self._told.secret, "max_tokens": 12, "temperature": 0, "max_retries": 0}
         return ChatOpenAI(base_url=f"{self._told.url}/v1", stream_usage=True, **usual | fields)
 
     def _streamed(self, chunks: list[Any]) -> None:

@@ -120,7 +120,7 @@ class Scenarios:
         raised(litellm.RateLimitError, lambda: litellm.completion(**self._asked(api_key=self._told.poor)))
 
     def provider_fails(self) -> None:
-        raised(litellm.BadGatewayError, lambda: litellm.completion(**self._asked(model=f"openai/{FAILING}"), num_retries=0))
+        raised(litellm.BadGatewayError, lambda: litellm.completion(**self._asked(model=f"openai/{FAILING}")))
 
     def broken_stream(self) -> None:
         chunks = litellm.completion(**self._asked(model=f"openai/{FLAKY}"), stream=True)
@@ -134,10 +134,10 @@ class Scenarios:
         raised(litellm.exceptions.MidStreamFallbackError, lambda: list(litellm.completion(**self._patient(SILENT))))
 
     def _patient(self, model: str) -> dict[str, Any]:
-        return self._asked(model=f"openai/{model}", api_key=self._told.patient, stream=True, num_retries=0)
+        return self._asked(model=f"openai/{model}", api_key=self._told.patient, stream=True)
 
     def _asked(self, **fields: Any) -> dict[str, Any]:
-        usual = {"model": f"openai/{TEXT}", "messages": MESSAGES, "max_tokens": 12, "temperature": 0}
+        usual = {"model": f"openai/{TEXT}", "messages": MESSAGES, "max_tokens": 12, "temperature": 0, "max_retries": 0}
         return {**usual, "api_base": self._url, "api_key": self._told.secret, **fields}
 
     def _streamed(self, chunks: list[Any]) -> None:

@@ -5,10 +5,10 @@ import { VERSION } from "openai/version";
 import * as the from "../scenarios.mjs";
 import { answered, called, chosen, collected, holds, raised, same, told } from "../scenarios.mjs";
 
-const made = (fields = {}) => new OpenAI({ baseURL: `${told.url}/v1`, apiKey: told.secret, ...fields });
+const made = (fields = {}) => new OpenAI({ baseURL: `${told.url}/v1`, apiKey: told.secret, maxRetries: 0, ...fields });
 const client = made();
 const chat = client.chat.completions;
-const patient = made({ apiKey: told.patient, maxRetries: 0 }).chat.completions;
+const patient = made({ apiKey: told.patient }).chat.completions;
 
 const SHORT = { model: the.TEXT, messages: the.MESSAGES, max_tokens: 12, temperature: 0 };
 const CALLING = {
@@ -128,8 +128,7 @@ await the.play(`openai ${VERSION}`, {
     same("code", (await raised(OpenAI.RateLimitError, () => poor.create(SHORT))).code, "rate_limit_exceeded");
   },
   async provider_fails() {
-    const impatient = made({ maxRetries: 0 }).chat.completions;
-    const error = await raised(OpenAI.InternalServerError, () => impatient.create({ ...SHORT, model: the.FAILING }));
+    const error = await raised(OpenAI.InternalServerError, () => chat.create({ ...SHORT, model: the.FAILING }));
     same("code", [error.status, error.code], [502, "upstream_unavailable"]);
   },
   async broken_stream() {

@@ -45,7 +45,7 @@ class Scenarios:
 
     def __init__(self, told: scenarios.Told) -> None:
         self._url = f"{told.url}/v1"
-        self._client = openai.OpenAI(base_url=self._url, api_key=told.secret)
+        self._client = self._as(told.secret)
         self._chat = self._client.chat.completions
         self._told = told
         self._calling: Any = {
@@ -90,18 +90,18 @@ class Scenarios:
         holds("tokens with probabilities", found and {len(token.top_logprobs) for token in found} == {3}, found)
 
     async def async_chat(self) -> None:
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret) as client:
+        async with self._async() as client:
             answer = await client.chat.completions.create(**SHORT)
         answered(answer.choices[0].message.content, answer.choices[0].finish_reason, tokens(answer.usage))
 
     async def async_chat_streams_at_once(self) -> None:
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret) as client:
+        async with self._async() as client:
             streams = await asyncio.gather(*(client.chat.completions.create(**SHORT, stream=True) for _ in range(32)))
             for stream in streams:
                 self._streamed([chunk async for chunk in stream])
 
     async def async_chat_stream(self) -> None:
-        async with openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret) as client:
+        async with self._async() as client:
             self._streamed([chunk async for chunk in await client.chat.completions.create(**SHORT, stream=True)])
 
     def tools(self) -> None:
@@ -163,8 +163,8 @@ class Scenarios:
         same("one model", self._client.models.retrieve(TEXT).id, TEXT)
 
     def wrong_key(self) -> None:
-        client = openai.OpenAI(base_url=self._url, api_key="sk-wrong-0123456789")
-        error = raised(openai.AuthenticationError, lambda: client.chat.completions.create(**SHORT))
+        wrong = self._as("sk-wrong-0123456789")
+        error = raised(openai.AuthenticationError, lambda: wrong.chat.completions.create(**SHORT))
         same("code", error.code, "invalid_api_key")
 
     def unknown_model(self) -> None:
@@ -182,18 +182,18 @@ class Scenarios:
             same("code", raised(openai.BadRequestError, ask).code, "context_length_exceeded")
 
     def rate_limit(self) -> None:
-        client = openai.OpenAI(base_url=self._url, api_key=self._told.poor)
-        error = raised(openai.RateLimitError, lambda: client.chat.completions.create(**SHORT))
+        patient = self._as(self._told.poor).with_options(max_retries=2)
+        error = raised(openai.RateLimitError, lambda: patient.chat.completions.create(**SHORT))
         same("code", error.code, "rate_limit_exceeded")
         same("retries of what never fits", error.request.headers["x-stainless-retry-count"], "0")
 
     def no_room(self) -> None:
         busy: Any = SHORT | {"model": BUSY, "extra_body": {"fail_fast": True}}
-        error = raised(openai.RateLimitError, lambda: self._impatient.create(**busy))
+        error = raised(openai.RateLimitError, lambda: self._chat.create(**busy))
         same("code", error.code, "engine_overloaded")
 
     def provider_fails(self) -> None:
-        error = raised(openai.InternalServerError, lambda: self._impatient.create(**SHORT | {"model": FAILING}))
+        error = raised(openai.InternalServerError, lambda: self._chat.create(**SHORT | {"model": FAILING}))
         same("code", (error.status_code, error.code), (502, "upstream_unavailable"))
 
     def broken_stream(self) -> None:
@@ -215,11 +215,14 @@ class Scenarios:
 
     @property
     def _patient(self) -> Any:
-        return openai.OpenAI(base_url=self._url, api_key=self._told.patient, max_retries=0).chat.completions
+        return self._as(self._told.patient).chat.completions
 
-    @property
-    def _impatient(self) -> Any:
-        return self._client.with_options(max_retries=0).chat.completions
+    def _as(self, secret: str) -> Any:
+        """Return a client that hides no failure behind a second try."""
+        return openai.OpenAI(base_url=self._url, api_key=secret, max_retries=0)
+
+    def _async(self) -> Any:
+        return openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret, max_retries=0)
 
     def _streamed(self, chunks: list[Any]) -> str:
         """Check a stream's chunks and return its text."""
