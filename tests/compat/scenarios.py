@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-TEXT, CALLS, VECTORS = "noise", "eager", "vectors"
-"""The gateway's models that llama.cpp serves: one that says noise, one that is eager to call tools, one for vectors."""
+TEXT, CALLS, VECTORS, NATIVE = "noise", "eager", "vectors", "native"
+"""The gateway's models that llama.cpp serves: one that says noise, one that is eager to call tools, one for vectors, and the
+first again by llama.cpp's own Messages API."""
 
 FAILING, BUSY, FLAKY, LATE, SILENT = "failing", "busy", "flaky", "late", "silent"
 """Those of a provider that fails, has no room, breaks streams off, is late, says nothing until the gateway gives up."""

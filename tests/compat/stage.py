@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
-from tests.compat.scenarios import BUSY, CALLS, FAILING, FLAKY, LATE, SILENT, TEXT, VECTORS, Told
+from tests.compat.scenarios import BUSY, CALLS, FAILING, FLAKY, LATE, NATIVE, SILENT, TEXT, VECTORS, Told
 from tests.compat.table import Outcome
 from tests.integration.load.served import Served, rows_of, settings
 from tests.running import SECRET
@@ -20,8 +20,8 @@ LLAMA = ROOT / ".venv-llama" / "bin" / "python"
 LONGEST_LOAD_S = 30.0
 POOR, PATIENT = "sk-test-secret-of-poor", "sk-test-secret-of-patient"
 
-SOUND = (TEXT, CALLS, VECTORS)
-"""Models that do not fail."""
+SOUND = {TEXT: "text", CALLS: "calls", VECTORS: "vectors", NATIVE: "native"}
+"""Models that do not fail, and their providers."""
 
 DEMO = {
     FAILING: "demo-500",
@@ -99,14 +99,16 @@ class Gateway:
 def configuration(upstream: Upstream, demo: str, directory: Path) -> Mapping[str, Any]:
     """Return the gateway's configuration."""
     price = {"input": 1.0, "output": 2.0}
-    served = {name: (provider, TEXT) for name, provider in zip(SOUND, Upstream._fields, strict=True)}
+    served = {name: (provider, TEXT) for name, provider in SOUND.items()}
     served |= {name: ("demo", behaviour) for name, behaviour in DEMO.items()}
     models: dict[str, dict[str, Any]] = {
         name: {"deployments": [{"provider": provider, "model": model}], "price": price}
         for name, (provider, model) in served.items()
     }
     models[SILENT]["timeouts"] = {"first_content": FIRST_CONTENT}
-    whole = settings({**upstream._asdict(), "demo": demo.removesuffix("/v1")}, models, directory, breaker=BREAKER)
+    addresses = {**upstream._asdict(), "native": upstream.text, "demo": demo.removesuffix("/v1")}
+    whole = settings(addresses, models, directory, breaker=BREAKER)
+    whole["providers"]["native"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
     whole["providers"]["vectors"]["endpoints"] = ["embeddings"]
     poor = {"name": "poor", "org": "acme", "secret": POOR, "limits": {"tpm": 1}}
     patient = {"name": "patient", "org": "acme", "secret": PATIENT, "keepalive": "100ms"}

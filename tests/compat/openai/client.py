@@ -17,6 +17,7 @@ from tests.compat.scenarios import (
     LATE,
     LONG,
     MESSAGES,
+    NATIVE,
     SCHEMA,
     SILENT,
     TEXT,
@@ -76,6 +77,13 @@ class Scenarios:
         text = self._streamed(chunks)
         answered(text, "length", tokens(last.usage))
         same("choices beside the usage", last.choices, [])
+
+    def chat_over_messages(self) -> None:
+        answer = self._chat.create(**SHORT | {"model": NATIVE})
+        answered(answer.choices[0].message.content, answer.choices[0].finish_reason, tokens(answer.usage))
+
+    def chat_stream_over_messages(self) -> None:
+        self._streamed(list(self._chat.create(**SHORT | {"model": NATIVE}, stream=True)), NATIVE)
 
     def chat_stream_left(self) -> None:
         with self._chat.create(**SHORT | {"max_tokens": 2_000}, stream=True) as stream:
@@ -224,10 +232,10 @@ class Scenarios:
     def _async(self) -> Any:
         return openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret, max_retries=0)
 
-    def _streamed(self, chunks: list[Any]) -> str:
+    def _streamed(self, chunks: list[Any], model: str = TEXT) -> str:
         """Check a stream's chunks and return its text."""
         choices = [choice for chunk in chunks for choice in chunk.choices]
-        same("models", {chunk.model for chunk in chunks}, {TEXT})
+        same("models", {chunk.model for chunk in chunks}, {model})
         same("ids", len({chunk.id for chunk in chunks}), 1)
         same("ends", [choice.finish_reason for choice in choices if choice.finish_reason], ["length"])
         text = "".join(choice.delta.content or "" for choice in choices)
