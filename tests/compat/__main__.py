@@ -24,6 +24,9 @@ from tests.compat.table import Outcome, outcome, table
 
 LONGEST_PROGRAM_S = 120.0
 
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL")
+"""What a program has of this environment: no client's own settings, no proxy, no tracing."""
+
 
 class Client(NamedTuple):
     """A client, by the folder of its program."""
@@ -67,7 +70,7 @@ async def play(client: Client, told: Told) -> Outcome:
     if client.absent:
         return Outcome(client.name, absent=client.absent)
     started_s = time.monotonic()
-    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
     process = await asyncio.create_subprocess_exec(
         *client.command, msgspec.json.encode(told._asdict()).decode(), stdout=PIPE, stderr=PIPE, cwd=ROOT, env=environment
     )
