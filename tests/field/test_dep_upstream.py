@@ -20,6 +20,7 @@ from tests.valkey import Valkey
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HANGING = 100
+WAITING = 32
 BODY_BYTES = 1 << 20
 MARKER = "xq-marker-of-a-prompt"
 
@@ -64,6 +65,20 @@ async def test_dep_05_a_connection_that_ended_while_it_rested_is_passed_over(
         for _ in range(turns):
             await asyncio.sleep(0)
     assert walk.models.asked == ["A"] * 8, "and each was carried out once"
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+async def test_dep_05_one_that_ends_as_it_is_handed_on_to_who_waits_is_passed_over(mode: Mode, walk: Scene) -> None:
+    """As servers of few threads end theirs with the reply, without a word in its head, where others wait to be accepted."""
+
+    async def answer_and_close(call: Call) -> None:
+        await mode.answer("Hello")(call)
+        call.close()
+
+    walk.models.acts["A"] = answer_and_close
+    responses = await asyncio.gather(*(mode.ask(walk, model="A") for _ in range(WAITING)))
+    assert [(response.status_code, mode.text(response)) for response in responses] == [(200, "Hello")] * WAITING
+    assert walk.models.asked == ["A"] * WAITING, "and each was carried out once"
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
