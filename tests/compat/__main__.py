@@ -62,6 +62,7 @@ CLIENTS = (
     Client("ai-sdk", node=True),
     Client("litellm"),
     Client("llm"),
+    Client("anthropic"),
 )
 
 

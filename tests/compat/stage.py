@@ -108,7 +108,7 @@ def configuration(upstream: Upstream, demo: str, directory: Path) -> Mapping[str
     models[SILENT]["timeouts"] = {"first_content": FIRST_CONTENT}
     addresses = {**upstream._asdict(), "native": upstream.text, "demo": demo.removesuffix("/v1")}
     whole = settings(addresses, models, directory, breaker=BREAKER)
-    whole["providers"]["native"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
+    whole["providers"]["native"] |= {"dialect": "anthropic", "endpoints": ["chat", "messages"]}
     whole["providers"]["vectors"]["endpoints"] = ["embeddings"]
     poor = {"name": "poor", "org": "acme", "secret": POOR, "limits": {"tpm": 1}}
     patient = {"name": "patient", "org": "acme", "secret": PATIENT, "keepalive": "100ms"}

@@ -13,6 +13,7 @@ from tests.compat.scenarios import (
     GREETING,
     LATE,
     LONG,
+    NATIVE,
     SCHEMA,
     SILENT,
     SYSTEM,
@@ -34,7 +35,7 @@ SHORT: Any = {
 }
 
 
-def answered(message: Any) -> None:
+def answered(message: Any, model: str = TEXT) -> None:
     """Check an answer that was cut at its bound of 12 tokens."""
     text = "".join(block.text for block in message.content)
     scenarios.answered(
@@ -42,7 +43,7 @@ def answered(message: Any) -> None:
         "length" if message.stop_reason == "max_tokens" else message.stop_reason,
         (message.usage.input_tokens, message.usage.output_tokens, message.usage.input_tokens + message.usage.output_tokens),
     )
-    same("model", (message.model, message.role, message.type), (TEXT, "assistant", "message"))
+    same("model", (message.model, message.role, message.type), (model, "assistant", "message"))
 
 
 class Scenarios:
@@ -74,6 +75,13 @@ class Scenarios:
             message = stream.get_final_message()
         answered(message)
         same("text", text, message.content[0].text)
+
+    def create_passed_through(self) -> None:
+        answered(self._messages.create(**SHORT | {"model": NATIVE}), NATIVE)
+
+    def stream_passed_through(self) -> None:
+        with self._messages.stream(**SHORT | {"model": NATIVE}) as stream:
+            answered(stream.get_final_message(), NATIVE)
 
     def stream_left(self) -> None:
         with self._messages.stream(**SHORT | {"max_tokens": 2_000}) as stream:
