@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from gateway.policy.account import Account
+from gateway.policy.tiers import WORDS
 from gateway.web.models import DeepInfraCard, ModelCard, ModelList, NebiusCard
 from gateway.wire.envelope import Body, Detail
 from gateway.wire.fields import REFUSED_IN_EXTRA_BODY
@@ -74,6 +75,7 @@ def schemas(served: Iterable[Endpoint]) -> dict[str, object]:
 
 def _request(table: Table) -> Schema:
     fields: dict[str, Any] = {name: reader.schema for name, reader in table.fields.items()}
+    fields["service_tier"] = {"type": "string", "enum": ["auto", *WORDS]}
     model, models = fields.pop("model"), fields.pop("models")
     needed = (table.asked, *table.required)
     optional = {name: or_null(schema) for name, schema in fields.items() if name not in needed}
