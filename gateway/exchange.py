@@ -143,7 +143,11 @@ class Reservation:
         self._flow = committed if isinstance(committed, Flowing) else None
         self._source = committed.reader if isinstance(committed, Flowing) else committed
         self._ending = Ending(Sign.GOOD, exhausted_ms=self.holder.exhausted_ms)
-        echo = self._tariff.echo(self._source.tier)
+        self._note_tier()
+
+    def _note_tier(self) -> None:
+        """Write down the tier that the upstream names: at the commit, and at the end, where some streams tell it anew."""
+        echo = None if self._source is None else self._tariff.echo(self._source.tier)
         if echo is not None:
             self.record.tier_served = echo.tier
 
@@ -217,6 +221,7 @@ class Reservation:
         record = self.record
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
         record.cost_nano_usd = self._cost_nano_usd(record.usage)
+        self._note_tier()
         left_queue = self.hold is Hold.WAITING and record.outcome is Outcome.CANCELLED
         usage, certain = record.usage, left_queue or self.hold is Hold.GRANTED
         settlement = Settle(

@@ -56,8 +56,8 @@ class Downstream(Protocol):
         """Send the last piece, which may be empty, and end the body."""
         ...
 
-    def event(self, error: GatewayError) -> bytes:
-        """Return the event that ends a stream in this error."""
+    def event(self, error: GatewayError, number: int) -> bytes:
+        """Return the event that ends a stream in this error; it has this number where events are numbered."""
         ...
 
 
@@ -71,6 +71,8 @@ class Relay:
         self._record = exchange.reservation.record
         self._unsent = b""
         """The piece that the client has yet to make room for."""
+        self._next_number = 0
+        """Of the next event, where events are numbered."""
 
     async def run(self, *, hide_providers: bool) -> None:
         """Send the answer to its end, or as far as the client and the provider let it come; then let go of everything."""
@@ -131,6 +133,7 @@ class Relay:
         idle_from_s = self._now_s()
         while True:
             if step.out:
+                self._next_number = step.next_number
                 self._record.bytes_sent += len(step.out)
                 self._unsent = step.out
                 watch.arm(self._stall(), self._exchange.end)
@@ -200,7 +203,7 @@ class Relay:
     def _told(self, error: GatewayError) -> bytes:
         """Return the event that ends a stream in this error."""
         self._record.error_code = error.error_code
-        return self._downstream.event(error)
+        return self._downstream.event(error, self._next_number)
 
     def _note_fault(self, fault: Fault) -> None:
         self._exchange.reservation.break_off(Failed(fault=fault), 0)

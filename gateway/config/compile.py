@@ -64,16 +64,16 @@ def _breaker(breaker: Breaker) -> catalogue.Breaker:
 
 
 def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue.Provider:
-    quirks = provider.quirks
+    quirks, nature = provider.quirks, NATURES[provider.dialect]
     return catalogue.Provider(
         name=name,
         dialect=provider.dialect,
-        nature=NATURES[provider.dialect],
+        nature=nature if provider.allow_store else nature.without_store(),
         base_url=provider.base_url.rstrip("/"),
         api_version=provider.api_version,
         api_key=provider.api_key or Secret(""),
         tiers=provider.tiers,
-        endpoints=NATURES[provider.dialect].served(provider.endpoints),
+        endpoints=nature.served(provider.endpoints),
         headers={header: value.reveal() for header, value in provider.headers.items()},
         quirks=catalogue.Quirks(
             fail_fast=quirks.fail_fast,

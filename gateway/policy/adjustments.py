@@ -13,7 +13,7 @@ from gateway.policy.estimates import longest_output_tokens
 from gateway.wire.fields import MOST_OUTPUT_TOKENS
 from gateway.wire.request import Endpoint, InferenceRequest
 
-BOUNDS = ("max_tokens", "max_completion_tokens")
+BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 ADJUSTABLE = frozenset({"logprobs", "ignore_eos", "prompt_cache_key"})
 """What may be changed beside the bounds of the output."""
@@ -41,7 +41,7 @@ def adjust(request: InferenceRequest, model: Model, org: str, *, is_bounded: boo
     if max_tokens is None and request.endpoint.generates and (is_bounded or usual is not None):
         bound = min(longest_output_tokens(request, model), usual or MOST_OUTPUT_TOKENS)
         adjusted = adjust(replace(request, max_tokens=bound), model, org)
-        return replace(adjusted, lowered=(f"max_tokens={bound}", *adjusted.lowered))
+        return replace(adjusted, lowered=(f"{request.endpoint.bound}={bound}", *adjusted.lowered))
     if ADJUSTABLE.isdisjoint(fields) and (max_tokens is None or most_tokens is None or max_tokens <= most_tokens):
         return Adjusted(request)
     changes: dict[str, bytes | None] = {}

@@ -18,6 +18,8 @@ def _filled(*names: str) -> Needs:
 
 
 def _logprobs(request: InferenceRequest) -> str | None:
+    if request.endpoint is Endpoint.RESPONSES:
+        return "top_logprobs" if request.fields.get("top_logprobs") else None
     asked = request.fields.get("logprobs")
     # On completions 0 asks for the sampled token's; on chat false asks for nothing.
     wanted = asked is not None and (asked is True or request.endpoint is Endpoint.COMPLETIONS)
@@ -55,7 +57,7 @@ def check_model(model: Model, request: InferenceRequest) -> None:
     most_tokens = model.max_output_tokens
     if request.contract.refuses_longer and most_tokens is not None and (request.max_tokens or 0) > most_tokens:
         text = f"The model '{model.name}' gives up to {most_tokens} tokens"
-        raise ContextLengthExceeded(text, param="max_tokens")
+        raise ContextLengthExceeded(text, param=request.endpoint.bound)
     missing = _missing(model.capabilities, request)
     if missing is not None:
         raise UnsupportedParameter(f"The model '{model.name}' does not support '{missing}'", param=missing)
@@ -70,7 +72,7 @@ def check_model(model: Model, request: InferenceRequest) -> None:
         )
 
 
-NEEDING = frozenset({"tools", "functions", "data", "logprobs", "response_format", "suffix", "echo"})
+NEEDING = frozenset({"tools", "functions", "data", "logprobs", "top_logprobs", "response_format", "suffix", "echo"})
 """All fields that `NEEDS` looks at."""
 
 

@@ -73,12 +73,16 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def endpoint_of(body: bytes) -> Endpoint:
-    """Return the endpoint that a body is written for, by the field that holds what is asked; chat where it has neither."""
+    """Return the endpoint that a body is written for: by the field that holds what is asked, then by those that it has besides.
+
+    Chat, where it has none.
+    """
     try:
-        given = split(body).raws
+        given = split(body).raws.keys()
     except (InvalidJson, Unprocessable):
         return Endpoint.CHAT
-    return next((endpoint for endpoint, table in TABLES.items() if table.asked in given), Endpoint.CHAT)
+    fitting = (endpoint for endpoint, table in TABLES.items() if table.asked in given)
+    return min(fitting, key=lambda endpoint: len(given - TABLES[endpoint].fields.keys()), default=Endpoint.CHAT)
 
 
 def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Explanation:

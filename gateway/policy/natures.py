@@ -7,6 +7,7 @@ the field. Fields at a value that asks for nothing need no words. Pure.
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -20,6 +21,10 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: frozenset[Endpoint] = frozenset(Endpoint)
     lacks: frozenset[str] = frozenset()
     bounded: bool = False
+
+    def without_store(self) -> "Nature":
+        """Return the nature of a provider that may keep nothing, so that there is nothing to come back to."""
+        return replace(self, lacks=self.lacks | {"kept"})
 
     def served(self, listed: Iterable[Endpoint]) -> frozenset[Endpoint]:
         """Return what a provider serves for which these are listed: one whose chat is Messages serves those as they are too."""
@@ -60,6 +65,9 @@ def _blank_stop(request: InferenceRequest) -> str | None:
     return "stop" if isinstance(sequences, tuple) and any(not sequence.strip() for sequence in sequences) else None
 
 
+KEPT = ("previous_response_id", "conversation")
+"""What asks for something that a provider keeps of other answers."""
+
 ASKS: Mapping[str, Asks] = {
     "choices": lambda request: "n" if request.n > 1 else None,
     "logprobs": _logprobs,
@@ -73,21 +81,22 @@ ASKS: Mapping[str, Asks] = {
     "sound": _sound,
     "web_search": _filled("web_search_options"),
     "blank_stop": _blank_stop,
+    "kept": _filled(*KEPT),
 }
 """What a request may ask for that a dialect may have no words for."""
 
 ASKING = frozenset(
     {"n", "logprobs", "logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "stop_token_ids"}
-    | {"functions", "response_format", "modalities", "audio", "web_search_options", "stop"}
+    | {"functions", "response_format", "modalities", "audio", "web_search_options", "stop", *KEPT}
 )
 """All fields that `ASKS` looks at: a request with none of them needs no closer look."""
 
 
 def asks_much(request: InferenceRequest) -> bool:
-    """Return whether a request may ask for more than every dialect can say."""
+    """Return whether a request may ask for more than every provider can be told."""
     return not ASKING.isdisjoint(request.fields)
 
 
 def unsaid(nature: Nature, request: InferenceRequest) -> str | None:
-    """Return the field of a request that a dialect has no words for, None where it can say all of it."""
+    """Return the field of a request that a provider of this nature cannot be told, None where it can be told all of it."""
     return next((field for name in sorted(nature.lacks) if (field := ASKS[name](request)) is not None), None)

@@ -1,7 +1,7 @@
 """The dialect of Azure OpenAI: OpenAI's, but for the credential's header and, at the classic endpoint, the deployment's path.
 
 With an `api_version` calls go to `/deployments/{deployment}/…?api-version=…`, and the path alone names the model; without one
-they go to the v1 API, which has it in the body as OpenAI does. Pure.
+they go to the v1 API, which has it in the body as OpenAI does. Responses have it there at both. Pure.
 """
 
 from urllib.parse import quote
@@ -22,4 +22,7 @@ class Azure(OpenAI):
         version = self._provider.api_version
         if version is None:
             return path, model
-        return f"/deployments/{quote(deployment.upstream_model, safe='')}{path}?api-version={quote(version, safe='')}", None
+        version = quote(version, safe="")
+        if endpoint is Endpoint.RESPONSES:
+            return f"{path}?api-version={version}", model
+        return f"/deployments/{quote(deployment.upstream_model, safe='')}{path}?api-version={version}", None

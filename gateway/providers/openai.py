@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
-from gateway.providers import embeddings
+from gateway.providers import embeddings, responses
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
 from gateway.providers.failures import failure, failure_of
@@ -21,8 +21,9 @@ from gateway.providers.headers import headers_of
 from gateway.providers.messages_over_chat import MessagesOverChat
 from gateway.providers.openai_stream import OpenAIStream
 from gateway.providers.over_chat import OverChat
-from gateway.providers.protocol import Answer, Call, Edits
+from gateway.providers.protocol import Answer, Call, Edits, StreamReader
 from gateway.providers.redaction import account_names
+from gateway.providers.responses_stream import ResponsesStream
 from gateway.wire.members import splice, split
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 from gateway.wire.usage import read_usage
@@ -31,6 +32,7 @@ PATHS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "/chat/completions",
     Endpoint.COMPLETIONS: "/completions",
     Endpoint.EMBEDDINGS: "/embeddings",
+    Endpoint.RESPONSES: "/responses",
 }
 """Below the provider's base URL."""
 
@@ -44,6 +46,12 @@ PASSED: Mapping[Endpoint, frozenset[str]] = {
     endpoint: frozenset(table.fields) - OBEYED - NEVER_SENT - {"store"} for endpoint, table in TABLES.items()
 }
 """What every provider is sent as it stands."""
+
+OBEYED_OF: Mapping[Endpoint, frozenset[str]] = {
+    **dict.fromkeys(TABLES, OBEYED),
+    Endpoint.RESPONSES: OBEYED - {"stream_options"},
+}
+"""Streams of Responses tell the usage unasked; their options are between the client and the provider."""
 
 BOUNDS = ("max_tokens", "max_completion_tokens")
 
@@ -75,7 +83,7 @@ class OpenAI:
         dropped: list[str] = []
         raws = request.members.raws
         for name in raws.keys() - PASSED[request.endpoint]:
-            if name in OBEYED:
+            if name in OBEYED_OF[request.endpoint]:
                 edited[name] = None
             elif self._is_withheld(name, request.endpoint):
                 edited[name] = None
@@ -98,6 +106,8 @@ class OpenAI:
         """Read a complete 2xx body."""
         if edits.endpoint is Endpoint.EMBEDDINGS:
             return embeddings.answer(body, edits) or failure_of(body, hidden=(edits.upstream_model, *self._account))
+        if edits.endpoint is Endpoint.RESPONSES:
+            return responses.answer(body, edits, (edits.upstream_model, *self._account))
         try:
             members, found = split(body), decode_chunk(body)
             if found.is_error or not found.choices:
@@ -115,8 +125,10 @@ class OpenAI:
         produced = 0 if usage is not None else sum(map(output_bytes, found.choices))
         return Answer(body=splice(members, edited), usage=usage, tier=tier, output_bytes=produced)
 
-    def reader(self, edits: Edits) -> OpenAIStream:
+    def reader(self, edits: Edits) -> StreamReader:
         """Return a fresh reader for one stream."""
+        if edits.endpoint is Endpoint.RESPONSES:
+            return ResponsesStream(edits, self._provider.most_event_bytes, self._account)
         return OpenAIStream(edits, self._provider.most_event_bytes, self._account)
 
     def not_a_stream(self, body: bytes, *, upstream_model: str = "") -> Failed:
@@ -131,7 +143,10 @@ class OpenAI:
         """Return what the gateway asks for in words of its own. Where nothing is generated providers refuse most of them."""
         provider = self._provider
         edited: dict[str, bytes | None] = {}
-        if request.stream:
+        if request.endpoint is Endpoint.RESPONSES:
+            if not provider.allow_store:
+                edited["store"] = b"false"  # where it is absent, OpenAI keeps every answer
+        elif request.stream:
             edited["stream_options"] = self._stream_options(request)
         if tier in provider.tiers:
             edited["service_tier"] = encode(provider.tiers[tier])
@@ -169,6 +184,8 @@ class OpenAI:
         """
         if request.max_tokens is None:
             return {}
+        if request.endpoint is Endpoint.RESPONSES:
+            return {request.endpoint.bound: b"%d" % request.max_tokens}
         written = [name for name in BOUNDS if name in request.fields]
         in_chat = request.endpoint is Endpoint.CHAT or request.endpoint not in self._provider.endpoints
         wanted = self._provider.quirks.max_tokens_field if in_chat else BOUNDS[0]

@@ -89,6 +89,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     out: bytes = b""
     committed: bool = False
     failed: Failed | None = None
+    next_number: int = 0
+    """Of the event that would follow, where events are numbered."""
 
     def __repr__(self) -> str:
         return f"Step({len(self.out)} bytes, committed={self.committed}, failed={self.failed!r})"

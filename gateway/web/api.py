@@ -25,6 +25,7 @@ PATHS = {
     "/completions": Endpoint.COMPLETIONS,
     "/embeddings": Endpoint.EMBEDDINGS,
     "/messages": Endpoint.MESSAGES,
+    "/responses": Endpoint.RESPONSES,
 }
 """Below a prefix."""
 

@@ -175,9 +175,9 @@ class Client:
         await self._answer.finish(piece)
         self._finished = True
 
-    def event(self, error: GatewayError) -> bytes:
-        """Return the event that ends a stream in this error."""
-        return self._telling.event(error)
+    def event(self, error: GatewayError, number: int = 0) -> bytes:
+        """Return the event that ends a stream in this error; it has this number where events are numbered."""
+        return self._telling.event(error, number)
 
     async def refuse(self, error: GatewayError, trail: Headers) -> None:
         """Answer with an error, or end a body that has begun with one."""

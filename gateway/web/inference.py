@@ -108,7 +108,7 @@ class Inference:
         headers: Headers = scope["headers"]
         fields = dict(headers)
         watch = floor.sweep.open()
-        telling = Telling(self._route.manner, request_id)
+        telling = Telling(self._route.manner, request_id, self._route.endpoint is Endpoint.RESPONSES)
         client = Client(Io(scope, receive, send), watch, floor.buffered, telling)
         record = Record(
             request_id=request_id,

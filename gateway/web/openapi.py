@@ -33,10 +33,14 @@ EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
         "service_tier": "standard_only",
         "max_tokens": 20,
     },
+    Endpoint.RESPONSES: {"model": "gpt-5", "input": "Say hi", "service_tier": "default", "max_output_tokens": 20},
 }
 
 CHUNKS = "its chunks, then `[DONE]`"
-STREAMS: Mapping[Endpoint, str] = {Endpoint.MESSAGES: "its events, `message_start` to `message_stop`"}
+STREAMS: Mapping[Endpoint, str] = {
+    Endpoint.MESSAGES: "its events, `message_start` to `message_stop`",
+    Endpoint.RESPONSES: "its events, `response.created` to `response.completed` or `response.incomplete`",
+}
 
 SECURITY: Mapping[str, Schema] = {
     "bearer": {"type": "http", "scheme": "bearer"},

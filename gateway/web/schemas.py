@@ -24,12 +24,14 @@ REQUESTS: Mapping[Endpoint, str] = {
     Endpoint.COMPLETIONS: "CreateCompletionRequest",
     Endpoint.EMBEDDINGS: "CreateEmbeddingRequest",
     Endpoint.MESSAGES: "CreateMessageParams",
+    Endpoint.RESPONSES: "CreateResponse",
 }
 ANSWERS: Mapping[Endpoint, str] = {
     Endpoint.CHAT: "CreateChatCompletionResponse",
     Endpoint.COMPLETIONS: "CreateCompletionResponse",
     Endpoint.EMBEDDINGS: "CreateEmbeddingResponse",
     Endpoint.MESSAGES: "Message",
+    Endpoint.RESPONSES: "Response",
 }
 CHOICE: Mapping[Endpoint, Schema] = {
     Endpoint.CHAT: {"message": {"type": "object"}},
@@ -98,7 +100,9 @@ def _request(table: Table) -> Schema:
 
 def _answer(endpoint: Endpoint) -> Schema:
     if endpoint is Endpoint.MESSAGES:
-        return _message({"input_tokens": COUNT, "output_tokens": COUNT})
+        return _message("content", {"input_tokens": COUNT, "output_tokens": COUNT})
+    if endpoint is Endpoint.RESPONSES:
+        return _message("output", {"input_tokens": COUNT, "output_tokens": COUNT})
     content = _choices(endpoint) if endpoint.generates else _vectors()
     return {
         "type": "object",
@@ -112,16 +116,17 @@ def _answer(endpoint: Endpoint) -> Schema:
     }
 
 
-def _message(usage: Schema) -> Schema:
-    block = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
+def _message(content: str, usage: Schema) -> Schema:
+    """Return the schema of a message, or another answer in parts of several types, which are its `content`."""
+    part = {"type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
     return {
         "type": "object",
         "properties": {
             **{name: {"type": "string"} for name in ("id", "model")},
-            "content": {"type": "array", "items": block},
-            "usage": {"type": "object", "properties": usage},
+            content: {"type": "array", "items": part},
+            "usage": {"type": ["object", "null"], "properties": usage},
         },
-        "required": ["id", "model", "content"],
+        "required": ["id", "model", content],
     }
 
 

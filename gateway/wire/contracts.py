@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES = "chat", "completions", "embeddings", "messages"
+CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES = "chat", "completions", "embeddings", "messages", "responses"
 
 
 class Contract(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,13 +33,13 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
 
 OPENAI = Contract(
     name="openai",
-    absent_tier={CHAT: "auto", COMPLETIONS: "default", EMBEDDINGS: "default", MESSAGES: "auto"},
+    absent_tier={CHAT: "auto", COMPLETIONS: "default", EMBEDDINGS: "default", MESSAGES: "auto", RESPONSES: "auto"},
     asks_for_usage={CHAT: False, COMPLETIONS: True},
 )
 DEEPINFRA = Contract(
     name="deepinfra",
     auto="priority",
-    absent_tier={CHAT: "default", COMPLETIONS: "default", EMBEDDINGS: "default", MESSAGES: "default"},
+    absent_tier={CHAT: "default", COMPLETIONS: "default", EMBEDDINGS: "default", MESSAGES: "default", RESPONSES: "default"},
     most_choices=4,
     asks_for_usage={CHAT: True, COMPLETIONS: True},
     usage_on_finish=True,
@@ -47,7 +47,7 @@ DEEPINFRA = Contract(
 )
 NEBIUS = Contract(
     name="nebius",
-    absent_tier={CHAT: "auto", COMPLETIONS: "auto", EMBEDDINGS: "auto", MESSAGES: "auto"},
+    absent_tier={CHAT: "auto", COMPLETIONS: "auto", EMBEDDINGS: "auto", MESSAGES: "auto", RESPONSES: "auto"},
     absent_max_tokens=8192,
     refuses_longer=True,
     most_stops=4,

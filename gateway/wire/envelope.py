@@ -66,6 +66,8 @@ class Telling(msgspec.Struct, frozen=True, gc=False):
 
     manner: Manner = Manner.OPENAI
     request_id: str = ""
+    numbered: bool = False
+    """Events of streams have a name and a number, as those of OpenAI's Responses."""
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
@@ -78,8 +80,10 @@ class Telling(msgspec.Struct, frozen=True, gc=False):
             return anthropic(error, self.request_id)
         return envelope(error, with_detail=self.manner is Manner.DETAIL)
 
-    def event(self, error: GatewayError) -> bytes:
-        """Return the error as the last event of a stream that is under way; official SDKs raise on it."""
+    def event(self, error: GatewayError, number: int = 0) -> bytes:
+        """Return the error as the last event of a stream that is under way, of this number; official SDKs raise on it."""
+        if self.numbered:
+            return b"event: error\ndata: " + numbered(error, number) + b"\n\n"
         if self.manner is Manner.ANTHROPIC:
             return b"event: error\ndata: " + anthropic(error, self.request_id) + b"\n\n"
         return b"data: " + envelope(error) + b"\n\n"
@@ -95,6 +99,16 @@ def envelope(error: GatewayError, *, with_detail: bool = False) -> bytes:
     if bad or with_detail:
         members["detail"] = bad or error.message
     return encode(members)
+
+
+def numbered(error: GatewayError, number: int) -> bytes:
+    """Return the error as an event of Responses.
+
+    As it is documented its members are the event's own; what OpenAI sends, and its SDKs raise on, has them in `error`.
+    """
+    told = Body(error.message, error.error_type, error.param, error.error_code)
+    members = {"code": told.code, "message": told.message, "param": told.param}
+    return encode({"type": "error", **members, "sequence_number": number, "error": told})
 
 
 def anthropic(error: GatewayError, request_id: str) -> bytes:

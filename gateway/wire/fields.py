@@ -6,6 +6,7 @@ to get none of those. What the key or the model allows beyond this is decided el
 
 from collections.abc import Mapping
 
+from gateway.wire.items import items
 from gateway.wire.prompts import conversation, inputs, prompt
 from gateway.wire.readers import (
     Reader,
@@ -110,6 +111,41 @@ MESSAGES: Mapping[str, Reader[object]] = {
     "output_config": object_of(effort=text, format=object_of(type=text)),
 }
 
+SHARED_BY_RESPONSES = (
+    "model",
+    "models",
+    "fail_fast",
+    "service_tier",
+    "stream",
+    "temperature",
+    "top_p",
+    "user",
+    "store",
+    "metadata",
+)
+
+RESPONSES: Mapping[str, Reader[object]] = {
+    **{name: SHARED[name] for name in (*SHARED_BY_RESPONSES, "prompt_cache_key")},
+    "input": items,
+    "instructions": text,
+    "max_output_tokens": integer(1, MOST_OUTPUT_TOKENS),
+    "stream_options": object_of(include_obfuscation=flag),
+    "background": flag,
+    "previous_response_id": text,
+    "conversation": anything,
+    "tools": list_of(object_of(type=text)),
+    "tool_choice": anything,
+    "parallel_tool_calls": flag,
+    "max_tool_calls": integer(1),
+    "reasoning": object_of(),
+    "text": object_of(),
+    "include": list_of(text),
+    "truncation": one_of("auto", "disabled"),
+    "top_logprobs": integer(0, 20),
+    "safety_identifier": anything,
+    "prompt_cache_retention": anything,
+}
+
 COUNTED: Mapping[str, Reader[object]] = {
     name: MESSAGES[name]
     for name in ("model", "models", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
@@ -131,6 +167,6 @@ REFUSED_IN_EXTRA_BODY = frozenset(
         "best_of",
         "max_tokens",
     }
-    | {"max_completion_tokens", "extra_body"}
+    | {"max_completion_tokens", "max_output_tokens", "background", "extra_body"}
 )
 """What steers or prices a request may not hide in `extra_body`."""

@@ -10,10 +10,10 @@ from enum import StrEnum
 
 import msgspec
 
-from gateway.errors import InvalidJson, InvalidValue, Unprocessable
+from gateway.errors import InvalidJson, InvalidValue, Unprocessable, UnsupportedParameter
 from gateway.faults import FieldError
 from gateway.wire.contracts import OPENAI, Contract
-from gateway.wire.fields import CHAT, COMPLETIONS, COUNTED, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY
+from gateway.wire.fields import CHAT, COMPLETIONS, COUNTED, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY, RESPONSES
 from gateway.wire.members import Members, splice, split
 from gateway.wire.prompts import Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
@@ -26,18 +26,24 @@ class Endpoint(StrEnum):
     COMPLETIONS = "completions"
     EMBEDDINGS = "embeddings"
     MESSAGES = "messages"
+    RESPONSES = "responses"
 
     @property
     def generates(self) -> bool:
         """Return whether answers are text of the model's own: a vector has no output tokens, and no bound of them."""
         return self is not Endpoint.EMBEDDINGS
 
+    @property
+    def bound(self) -> str:
+        """Return what the bound of an answer is called where the client has named none."""
+        return "max_output_tokens" if self is Endpoint.RESPONSES else "max_tokens"
+
 
 class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A parsed request: the fields that the gateway obeys, and the body's members for the dialect to edit.
 
     `models` is the client's list as sent (None when absent); `model` is None only when `models` is set. `max_tokens` is the
-    smaller of the two names; a dialect sends this value, whatever the body says. `service_tier` is the client's word.
+    smallest of its names; a dialect sends this value, whatever the body says. `service_tier` is the client's word.
     `prompt_tokens` is the estimate where nothing has been learned, `text_bytes` what of the prompt it goes by, 0 for token ids.
     `include_usage` is what the client asked of a stream, None when it did not say; whether an empty `stream_options` asks is the
     contract's.
@@ -88,7 +94,7 @@ class Table(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
 
 
-OFFERED = ("tools", "functions", "system")
+OFFERED = ("tools", "functions", "system", "instructions")
 """What the model may call and is to know: providers put it in front of the prompt, and count it."""
 
 TABLES: Mapping[Endpoint, Table] = {
@@ -96,6 +102,7 @@ TABLES: Mapping[Endpoint, Table] = {
     Endpoint.COMPLETIONS: Table(COMPLETIONS, "prompt"),
     Endpoint.EMBEDDINGS: Table(EMBEDDINGS, "input"),
     Endpoint.MESSAGES: Table(MESSAGES, "messages", required=("max_tokens",)),
+    Endpoint.RESPONSES: Table(RESPONSES, "input"),
 }
 
 
@@ -106,8 +113,8 @@ COUNT = Table(COUNTED, "messages")
 def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: Table | None = None) -> InferenceRequest:
     """Read a request body as a contract has it; `table` is another than the endpoint's own.
 
-    Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once) and `InvalidValue`
-    (fields that contradict each other).
+    Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once), `InvalidValue`
+    (fields that contradict each other) and `UnsupportedParameter` (what no provider is asked for).
     """
     table = table or TABLES[endpoint]
     try:
@@ -115,7 +122,11 @@ def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: T
         found = _read(members, table, contract)
     except RecursionError:
         raise InvalidJson("The body is nested too deeply") from None
-    if found.get("top_logprobs") is not None and not found.get("logprobs"):
+    if found.get("background"):
+        raise UnsupportedParameter(
+            "An answer in the background would have nobody to count it: ask for a stream", param="background"
+        )
+    if endpoint is Endpoint.CHAT and found.get("top_logprobs") is not None and not found.get("logprobs"):
         raise InvalidValue("top_logprobs needs logprobs to be true", param="top_logprobs")
     return _request(endpoint, contract, members, found)
 
@@ -189,7 +200,8 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
     values = msgspec.convert(found, Obeyed)
     asked = values.messages or values.input or values.prompt
     text_bytes = asked.text_bytes + sum(len(members.value(name) or b"") for name in OFFERED if name in found)
-    bounds = [bound for bound in (values.max_tokens, values.max_completion_tokens) if bound is not None]
+    named = (values.max_tokens, values.max_completion_tokens, values.max_output_tokens)
+    bounds = [bound for bound in named if bound is not None]
     options = values.stream_options
     return InferenceRequest(
         endpoint=endpoint,
@@ -206,7 +218,7 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
         prompt_tokens=asked.tokens + text_tokens(text_bytes) - text_tokens(asked.text_bytes),
         text_bytes=text_bytes,
         files=asked.files,
-        include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage[endpoint]),
+        include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage.get(endpoint, False)),
         token_prompt=asked.of_tokens,
         fields=found,
     )
@@ -225,5 +237,6 @@ class Obeyed(msgspec.Struct, gc=False):
     fail_fast: bool = False
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
+    max_output_tokens: int | None = None
     n: int = 1
     stream_options: dict[str, bool] | None = None

@@ -20,6 +20,7 @@ ASKED: Mapping[str, Mapping[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "hi"}]},
     "embeddings": {"input": "hi"},
     "completions": {"prompt": "hi"},
+    "responses": {"input": "hi"},
     "messages": {"max_tokens": 64, "messages": [{"role": "user", "content": "hi"}]},
 }
 """What is asked where nothing else is, by a word of the path."""

@@ -25,6 +25,10 @@ def completions(**fields: Any) -> InferenceRequest:
     return parse(Endpoint.COMPLETIONS, msgspec.json.encode({"model": "m", "prompt": "x", **fields}))
 
 
+def responses(**fields: Any) -> InferenceRequest:
+    return parse(Endpoint.RESPONSES, msgspec.json.encode({"model": "m", "input": "x", **fields}))
+
+
 ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("choices", chat(n=2), "n"),
     ("logprobs", chat(logprobs=True), "logprobs"),
@@ -43,6 +47,8 @@ ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("web_search", chat(web_search_options={}), "web_search_options"),
     ("blank_stop", chat(stop="\n"), "stop"),
     ("blank_stop", chat(stop=["END", " "]), "stop"),
+    ("kept", responses(previous_response_id="resp_1"), "previous_response_id"),
+    ("kept", responses(conversation={"id": "conv_1"}), "conversation"),
 )
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 
-from gateway.wire.fields import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES
+from gateway.wire.fields import CHAT, COMPLETIONS, EMBEDDINGS, MESSAGES, RESPONSES
 from gateway.wire.readers import Reader, Wrong
 
-TABLES = {"chat": CHAT, "completions": COMPLETIONS, "embeddings": EMBEDDINGS, "messages": MESSAGES}
+TABLES = {"chat": CHAT, "completions": COMPLETIONS, "embeddings": EMBEDDINGS, "messages": MESSAGES, "responses": RESPONSES}
 READERS: dict[int, tuple[str, Reader[Any]]] = {
     id(reader): (f"{endpoint}.{name}", reader) for endpoint, table in TABLES.items() for name, reader in table.items()
 }
