@@ -8,7 +8,7 @@ import re
 import msgspec
 
 from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens
-from gateway.wire.readers import Problem, Reader, Wrong, raw_list, wrong
+from gateway.wire.readers import Problem, Reader, Wrong, or_null, raw_list, text, wrong
 
 INLINE_FILE = re.compile(rb'"(?:data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*|[A-Za-z0-9+/]{1024,}={0,2})"')
 """A file that is part of the item: a data URL, or base64 alone, as sounds and results of image tools are."""
@@ -67,7 +67,7 @@ items = Reader(
                 "minItems": 1,
                 "items": {
                     "type": "object",
-                    "properties": {name: {"type": ["string", "null"]} for name in ("type", "role")},
+                    "properties": {name: or_null(text.schema) for name in ("type", "role")},
                 },
             },
         ]

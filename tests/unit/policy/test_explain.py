@@ -274,6 +274,8 @@ def test_parameters_that_are_left_out_or_lowered_are_named() -> None:
         (b'{"messages": []}', Endpoint.CHAT),
         (b'{"prompt": ""}', Endpoint.COMPLETIONS),
         (b'{"input": ""}', Endpoint.EMBEDDINGS),
+        (b'{"input": "", "instructions": ""}', Endpoint.RESPONSES),
+        (b'{"messages": [], "system": ""}', Endpoint.MESSAGES),
         (b"{}", Endpoint.CHAT),
         (b"[]", Endpoint.CHAT),
         (b"{", Endpoint.CHAT),

@@ -72,6 +72,22 @@ def test_others_are_told_as_they_were() -> None:
         assert Telling(manner).event(error) == b"data: " + Telling().body(error) + b"\n\n"
 
 
+def test_events_of_responses_have_a_name_and_a_number() -> None:
+    error = errors.StreamInterrupted("It broke", param="input")
+    telling = Telling(Manner.DETAIL, numbered=True)
+    event = telling.event(error, 7)
+    assert event.startswith(b"event: error\ndata: {")
+    assert event.endswith(b"}\n\n")
+    told = {"message": "It broke", "param": "input", "code": error.error_code}
+    assert msgspec.json.decode(event.partition(b"data: ")[2]) == {
+        "type": "error",
+        **told,
+        "sequence_number": 7,
+        "error": {**told, "type": error.error_type},
+    }
+    assert telling.body(error) == Telling(Manner.DETAIL).body(error)
+
+
 def test_only_anthropics_clients_look_for_their_own_header() -> None:
     assert ANTHROPIC.headers == [(b"request-id", b"r-1")]
     assert Telling(Manner.OPENAI, "r-1").headers == []
