@@ -49,7 +49,10 @@ TOP_LOGPROBS: Schema = {
     "if": {"properties": {"top_logprobs": {"type": "integer"}}, "required": ["top_logprobs"]},
     "then": {"properties": {"logprobs": {"const": True}}, "required": ["logprobs"]},
 }
-"""What `gateway.wire.request` says of two fields at once."""
+"""What `gateway.wire.request` says of two fields at once, where an endpoint has both."""
+
+ALLOWED: Mapping[str, Schema] = {"background": {"enum": [False, None]}}
+"""What `gateway.wire.request` says of the values that a field may hold."""
 
 
 def schemas(served: Iterable[Endpoint]) -> dict[str, object]:
@@ -80,7 +83,7 @@ def _request(table: Table) -> Schema:
     fields["service_tier"] = {"type": "string", "enum": ["auto", *WORDS]}
     model, models = fields.pop("model"), fields.pop("models")
     needed = (table.asked, *table.required)
-    optional = {name: or_null(schema) for name, schema in fields.items() if name not in needed}
+    optional = {name: ALLOWED.get(name) or or_null(schema) for name, schema in fields.items() if name not in needed}
     refused = dict.fromkeys(sorted(REFUSED_IN_EXTRA_BODY), False)
     return {
         "type": "object",
@@ -94,7 +97,7 @@ def _request(table: Table) -> Schema:
             {"properties": {"model": model, "models": {"type": "null"}}, "required": ["model"]},
             {"properties": {"models": models}, "required": ["models"]},
         ],
-        **(TOP_LOGPROBS if "top_logprobs" in fields else {}),
+        **(TOP_LOGPROBS if {"logprobs", "top_logprobs"} <= fields.keys() else {}),
     }
 
 

@@ -18,6 +18,7 @@ import uvloop
 from tests.fakes.anthropic import Both
 from tests.fakes.embeddings import embeds
 from tests.fakes.http_server import Call, HttpServer, Script
+from tests.fakes.responses import Answering
 from tests.openapi.common import MODEL, REPORT
 from tests.running import HEADERS, config, running
 from tests.valkey import Valkey
@@ -29,23 +30,24 @@ RUNS = (("--max-examples", "20"), ("--phases", "fuzzing", "--mode", "positive", 
 HERE = Path(__file__).parent
 
 
-class Provider(Both):
-    """A provider that serves all endpoints, in the words of each."""
+class Everything(Answering, Both):
+    """The models of one server that has every endpoint, by its path."""
 
     def usual(self, call: Call, body: Mapping[str, Any]) -> Script:
-        """Return what a model does."""
+        """Return what a model does where a test says nothing."""
         return embeds("asked") if call.request.path.endswith("/embeddings") else super().usual(call, body)
 
 
 async def hold(program: str) -> bool:
     """Run the program against a gateway. Return whether all was as the document says."""
     with Valkey() as valkey, tempfile.TemporaryDirectory() as directory:
-        async with HttpServer(Provider()) as server:
+        async with HttpServer(Everything()) as server:
             able = {"regex": True, "ignore_eos": True, "max_logprobs": 100, "stop": 128}
             deployments = [{"provider": name, "model": "up-m", "order": place} for place, name in enumerate(("p", "a"), 1)]
             models = {MODEL: {"deployments": deployments, "capabilities": able}}
             settings = config(dict.fromkeys(("p", "a"), server.base_url), models, telemetry={"level": "error"})
-            settings["providers"]["p"] |= {"endpoints": ["chat", "completions", "embeddings"]}
+            endpoints = ["chat", "completions", "embeddings", "responses"]
+            settings["providers"]["p"] |= {"endpoints": endpoints, "allow_store": True}
             settings["keys"][0] |= {"allow_no_limit": True}
             settings["providers"]["a"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
             async with running(settings, valkey, Path(directory)) as run:
