@@ -6,12 +6,16 @@ import msgspec
 
 from gateway.policy.admission import Lesson
 from gateway.policy.answers import Learned
+from gateway.policy.natures import KEPT
 from gateway.wire.prompts import MILLION, USUAL_RATIO_PPM, text_tokens
-from gateway.wire.request import InferenceRequest
+from gateway.wire.request import Endpoint, InferenceRequest
 from gateway.wire.usage import Usage
 
 LEAST_RATIO_PPM, MOST_RATIO_PPM = 150_000, MILLION
 """Tokens a byte beyond which a figure tells of something else than text: a template, tools of the provider's own."""
+
+CLIENTS_TOOLS = frozenset({"function", "custom"})
+"""Types of tools that the client runs."""
 
 REMEMBERED = 4_096
 """How many orgs and models one worker knows at once; who is new to it is estimated as if nobody knew, once."""
@@ -30,10 +34,19 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 
 def asked(request: InferenceRequest, org: str, model: str) -> Asked:
     """Return what to remember of a request that goes to this model."""
-    # What a file costs is a guess that must not be learned as text.
-    text_bytes = 0 if request.files else request.text_bytes
+    # What a file costs is a guess that must not be learned as text, nor what a model reads besides the request.
+    text_bytes = 0 if request.files or _reads_more(request) else request.text_bytes
     other = request.prompt_tokens - text_tokens(request.text_bytes)
     return Asked(org, model, text_bytes, other, request.n * request.prompts, request.max_tokens is not None)
+
+
+def _reads_more(request: InferenceRequest) -> bool:
+    """Return whether the model reads what the request only names: earlier answers, what tools of the provider's own find."""
+    if request.endpoint is not Endpoint.RESPONSES:
+        return False
+    tools = request.fields.get("tools")
+    offered = tools if isinstance(tools, list) else []
+    return any(name in request.fields for name in KEPT) or any(tool.get("type") not in CLIENTS_TOOLS for tool in offered)
 
 
 def lesson(asked: Asked, usage: Usage) -> Lesson | None:

@@ -85,7 +85,7 @@ class OpenAI:
         for name in raws.keys() - PASSED[request.endpoint]:
             if name in OBEYED_OF[request.endpoint]:
                 edited[name] = None
-            elif self._is_withheld(name, request.endpoint):
+            elif self._is_withheld(name, request):
                 edited[name] = None
                 if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
@@ -162,11 +162,12 @@ class OpenAI:
         """Return the path of a call, and the model as its body names it."""
         return PATHS[endpoint], encode(deployment.upstream_model)
 
-    def _is_withheld(self, name: str, endpoint: Endpoint) -> bool:
+    def _is_withheld(self, name: str, request: InferenceRequest) -> bool:
         provider = self._provider
         if name == "store":
-            return not provider.allow_store
-        return name in NEVER_SENT or not (provider.forward_unknown_fields or name in TABLES[endpoint].fields)
+            # Of Responses nothing is lost to a client that wants nothing kept: it is said for all.
+            return not provider.allow_store and not (request.endpoint is Endpoint.RESPONSES and not request.fields.get("store"))
+        return name in NEVER_SENT or not (provider.forward_unknown_fields or name in TABLES[request.endpoint].fields)
 
     def _stream_options(self, request: InferenceRequest) -> bytes | None:
         if not self._provider.quirks.stream_options:

@@ -1,5 +1,6 @@
 """Answers of the Responses API: the provider's own bytes with a few members changed. Requests are made in `openai`. Pure."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.tiers import Echo
 from gateway.providers.editing import common_edits, encode, shown_usage
-from gateway.providers.failures import failure_of
+from gateway.providers.failures import NO_ANSWER, failure_inside, failure_of
 from gateway.providers.protocol import Answer, Edits
 from gateway.wire.members import splice, split
 from gateway.wire.usage import Usage, read_usage
@@ -20,6 +21,10 @@ ID = "resp_"
 
 NO_ANSWERS = frozenset({"failed", "cancelled", "queued", "in_progress"})
 """Statuses of what was not answered, and now never will be."""
+
+
+REQUESTS_FAULT = re.compile(r"^(?:invalid_|unsupported_|empty_|failed_to_download_)|^image_|_image(?:_|$)")
+"""Codes of what is amiss in a request: of its prompt, of images in it."""
 
 
 class Item(msgspec.Struct, gc=False):
@@ -59,12 +64,21 @@ def answer(body: bytes, edits: Edits, hidden: Sequence[str]) -> Answer | Failed:
     try:
         found = decode(body)
         if found.error or found.output is None or found.status in NO_ANSWERS:
-            return failure_of(body, hidden=hidden)
+            return failure_in(found.error, hidden)
         shown = show(body, found, edits)
     except (InvalidJson, Unprocessable, msgspec.DecodeError, RecursionError):
         return failure_of(body, hidden=hidden)
     produced = 0 if shown.usage is not None else output_bytes(found)
     return Answer(body=shown.body, usage=shown.usage, tier=shown.tier, output_bytes=produced)
+
+
+def failure_in(error: object, hidden: Sequence[str]) -> Failed:
+    """Name what the error of a response means, whose code alone tells whose fault it is."""
+    if not error:
+        return NO_ANSWER
+    if isinstance(error, dict) and isinstance(code := error.get("code"), str) and REQUESTS_FAULT.search(code):
+        error = {"type": "invalid_request_error", **error}
+    return failure_inside({"error": error}, hidden=hidden)
 
 
 def show(body: bytes, found: Response, edits: Edits) -> Shown:

@@ -10,10 +10,10 @@ import msgspec
 
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
-from gateway.providers.failures import NO_ANSWER, failure_inside, listed_failure
+from gateway.providers.failures import failure_inside, listed_failure
 from gateway.providers.openai_stream import CUT, EMPTY, MALFORMED, NOTHING, NULL
 from gateway.providers.protocol import Edits, Step
-from gateway.providers.responses import Item, Response, item_bytes, output_bytes, part_bytes, show, text_bytes
+from gateway.providers.responses import Item, Response, failure_in, item_bytes, output_bytes, part_bytes, show, text_bytes
 from gateway.wire.members import splice, split
 from gateway.wire.sse import MOST_EVENT_BYTES, Framer
 from gateway.wire.usage import Usage
@@ -136,8 +136,7 @@ class ResponsesStream:
         if kind == "error":
             return failure_inside(said, hidden=self._hidden)
         response = said.get("response")
-        told = isinstance(response, dict) and response.get("error")
-        return failure_inside({"error": told}, hidden=self._hidden) if told else NO_ANSWER
+        return failure_in(response.get("error") if isinstance(response, dict) else None, self._hidden)
 
     def _take(self, payload: bytes, kind: str, event: Event) -> None:
         """Put an event out as the client gets it, and take note of what it tells."""

@@ -27,6 +27,7 @@ LEAST_SERVED = 0.3
 FOR_ALL = ("--continue-on-failure", "--seed", "1", "--suppress-health-check", "all")
 RUNS = (("--max-examples", "20"), ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "120"))
 """Every phase, most of whose requests are bad on purpose; then good ones alone."""
+ENDPOINTS = ("chat", "completions", "embeddings", "responses")
 HERE = Path(__file__).parent
 
 
@@ -46,8 +47,7 @@ async def hold(program: str) -> bool:
             deployments = [{"provider": name, "model": "up-m", "order": place} for place, name in enumerate(("p", "a"), 1)]
             models = {MODEL: {"deployments": deployments, "capabilities": able}}
             settings = config(dict.fromkeys(("p", "a"), server.base_url), models, telemetry={"level": "error"})
-            endpoints = ["chat", "completions", "embeddings", "responses"]
-            settings["providers"]["p"] |= {"endpoints": endpoints, "allow_store": True}
+            settings["providers"]["p"] |= {"endpoints": ENDPOINTS, "allow_store": True}
             settings["keys"][0] |= {"allow_no_limit": True}
             settings["providers"]["a"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
             async with running(settings, valkey, Path(directory)) as run:

@@ -9,14 +9,16 @@ import pytest_asyncio
 from jsonschema_rs import Draft202012Validator
 
 from gateway.web.openapi import document
-from tests.fakes.openai import Models, refuses, silence, streams
+from tests.fakes.openai import refuses, silence, streams
+from tests.fakes.responses import Answering
 from tests.integration.scene import Scene, bearer, scene
 from tests.running import config
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CHAT, COMPLETIONS, MESSAGES = "/chat/completions", "/completions", "/messages"
+CHAT, COMPLETIONS, MESSAGES, RESPONSES = "/chat/completions", "/completions", "/messages", "/responses"
+PATHS = (CHAT, COMPLETIONS, MESSAGES, RESPONSES)
 PREFIXES = ("/v1", "/v1/openai", "/deepinfra/v1", "/nebius/v1")
 KEYS: list[dict[str, Any]] = [
     {"name": "broke", "budget": {"usd": 0}},
@@ -40,9 +42,10 @@ async def gate(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) 
     }
     models["slow"] |= fast
     found = config({"p": "{upstream}"}, models)
+    found["providers"]["p"] |= {"endpoints": ["chat", "completions", "responses"]}
     keys = [{"org": "acme", "secret": secret(key["name"]), **key} for key in KEYS]
     whole = {**found, "keys": [*found["keys"], *keys], "limits": {"body": "64KiB"}}
-    acts = Models()
+    acts = Answering()
     acts.acts |= {"broken": refuses(500), "slow": silence}
     async with scene(acts, whole, valkey_server, tmp_path_factory.mktemp("openapi")) as running:
         yield running
@@ -65,14 +68,19 @@ def fits(told: Mapping[str, Any], operation: Mapping[str, Any], response: Any) -
     return status
 
 
-@pytest.mark.parametrize("path", [CHAT, COMPLETIONS, MESSAGES])
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_every_status_is_met_and_every_answer_is_as_it_says(
     prefix: str, path: str, gate: Scene, told: dict[str, Any]
 ) -> None:
     operation = told["paths"][prefix + path]["post"]
     turns = {"messages": [{"role": "user", "content": "hi"}]}
-    bodies: Mapping[str, Mapping[str, Any]] = {CHAT: turns, COMPLETIONS: {"prompt": "hi"}, MESSAGES: {"max_tokens": 9, **turns}}
+    bodies: Mapping[str, Mapping[str, Any]] = {
+        CHAT: turns,
+        COMPLETIONS: {"prompt": "hi"},
+        MESSAGES: {"max_tokens": 9, **turns},
+        RESPONSES: {"input": "hi"},
+    }
     asked = bodies[path]
     good = {"model": "m", **asked}
 
@@ -85,7 +93,7 @@ async def test_every_status_is_met_and_every_answer_is_as_it_says(
     answered = [
         await ask(good),
         await ask({**good, "model": "unknown"}),
-        await ask({**good, "temperature": 3, "n": 1.5}),
+        await ask({**good, "temperature": 3, "top_p": 1.5}),
         await ask({**good, "service_tier": "golden"}),
         await ask(b"{", secret("broke")),
         await ask(good, "sk-wrong-0123456789abcdef"),
@@ -118,7 +126,7 @@ async def test_the_lists_of_models_are_as_it_says(prefix: str, gate: Scene, told
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_its_examples_are_answered(prefix: str, told: dict[str, Any], gate: Scene) -> None:
-    for path in (CHAT, COMPLETIONS, MESSAGES):
+    for path in PATHS:
         [content] = told["paths"][prefix + path]["post"]["requestBody"]["content"].values()
         Draft202012Validator({**content["schema"], "components": told["components"]}).validate(content["example"])
         response = await gate.run.client.post(prefix + path, json={**content["example"], "model": "m"})

@@ -45,6 +45,21 @@ def test_a_chat_is_compared_by_the_bytes_of_its_messages() -> None:
     assert (found.text_bytes, found.other_tokens) == (len(msgspec.json.encode(messages)), 4)
 
 
+@pytest.mark.parametrize(
+    ("fields", "teaches"),
+    [
+        ({}, True),
+        ({"tools": [{"type": "function", "name": "f"}]}, True),
+        ({"tools": [{"type": "web_search"}]}, False),
+        ({"previous_response_id": "resp_1"}, False),
+        ({"conversation": "conv_1"}, False),
+    ],
+)
+def test_what_a_response_only_names_teaches_no_ratio(fields: dict[str, object], teaches: bool) -> None:
+    body = msgspec.json.encode({"model": "m", "input": "x" * 300, **fields})
+    assert (asked(parse(Endpoint.RESPONSES, body), "acme", "m").text_bytes > 0) is teaches
+
+
 def test_a_worker_remembers_an_orgs_own_answers_and_any_orgs_ratio() -> None:
     experience = Experience()
     assert experience.of("acme", "m") == Learned()

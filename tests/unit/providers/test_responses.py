@@ -53,7 +53,7 @@ class TestWhatIsSent:
     def test_only_where_it_may_a_provider_keeps_answers(self, asked: Mapping[str, Any], kept: bool | None) -> None:
         assert sent(replace(OPENAI, allow_store=True), **asked).get("store") is kept
         assert sent(**asked)["store"] is False
-        assert called(**asked).dropped == (("store",) if asked else ())
+        assert called(**asked).dropped == (("store",) if asked.get("store") else ())
 
     def test_unknown_fields_are_dropped_where_a_provider_refuses_them(self) -> None:
         call = called(replace(OPENAI, forward_unknown_fields=False), of_another_day=1, truncation="auto", api_base="x")
@@ -131,6 +131,10 @@ class TestAnswers:
             (encode(response(status="failed")), Fault.BAD_ANSWER),
             (encode(response(status="failed", error={"code": "server_error", "message": "x"})), Fault.SERVER),
             (encode(response(error={"code": "rate_limit_exceeded", "message": "x"})), Fault.ACCOUNT_RATE),
+            (encode(response(error={"code": "invalid_prompt", "message": "x"})), Fault.REJECTED),
+            (encode(response(error={"code": "image_too_small", "message": "x"})), Fault.REJECTED),
+            (encode(response(error={"code": 7, "message": "x"})), Fault.BAD_ANSWER),
+            (encode(response(error="No")), Fault.BAD_ANSWER),
             (encode(response(error={"code": "content_filter", "message": "x"})), Fault.REJECTED),
         ],
     )
