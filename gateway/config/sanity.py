@@ -39,7 +39,7 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     yield from _listeners(parsed)
     yield from _stores(parsed)
     yield from _providers(parsed)
-    yield from _embedders(parsed)
+    yield from _unserved(parsed)
     for where, limits in _all_limits(parsed):
         yield from _limits(parsed, where, limits)
     for where, choice in _over_limits(parsed):
@@ -123,15 +123,16 @@ def _address(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
         yield parsed.problem((*where, "base_url"), "is missing: write it, or name a preset that has one")
 
 
-def _embedders(parsed: Parsed) -> Iterator[Problem]:
-    """Yield each model that is said to embed and has no provider for it: nothing stands in for that endpoint."""
+def _unserved(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each model that is said to have an endpoint and has no provider for it, where nothing stands in for that endpoint."""
     providers = parsed.config.providers
     for name, model in parsed.config.models.items():
         known = [providers[each.provider] for each in model.deployments if each.provider in providers]
-        wanted = Endpoint.EMBEDDINGS in (model.capabilities.endpoints or ())
-        if wanted and not any(Endpoint.EMBEDDINGS in provider.endpoints for provider in known):
-            message = "none of its providers serves embeddings: add it to their endpoints"
-            yield parsed.problem(("models", name, "capabilities", "endpoints"), message)
+        for endpoint in (Endpoint.EMBEDDINGS, Endpoint.RESPONSES):
+            wanted = endpoint in (model.capabilities.endpoints or ())
+            if wanted and not any(endpoint in provider.endpoints for provider in known):
+                message = f"none of its providers serves {endpoint}: add it to their endpoints"
+                yield parsed.problem(("models", name, "capabilities", "endpoints"), message)
 
 
 def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:

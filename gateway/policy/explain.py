@@ -75,13 +75,13 @@ class Case(msgspec.Struct, frozen=True):
 def endpoint_of(body: bytes) -> Endpoint:
     """Return the endpoint that a body is written for: by the field that holds what is asked, then by those that it has besides.
 
-    Chat, where it has none.
+    Chat, where it has none, and for messages: providers' own fields of chat are also fields of Messages.
     """
     try:
         given = split(body).raws.keys()
     except (InvalidJson, Unprocessable):
         return Endpoint.CHAT
-    fitting = (endpoint for endpoint, table in TABLES.items() if table.asked in given)
+    fitting = (each for each, table in TABLES.items() if table.asked in given and each is not Endpoint.MESSAGES)
     return min(fitting, key=lambda endpoint: len(given - TABLES[endpoint].fields.keys()), default=Endpoint.CHAT)
 
 

@@ -11,6 +11,7 @@ from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Charged, Hold, TierChoice
 from gateway.policy.growth import BASE_MILLI
+from gateway.policy.natures import KEPT
 from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -119,8 +120,11 @@ def cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
 
 
 def cannot_say(deployment: Deployment, field: str) -> str:
-    """Return why a deployment is no target whose provider has no words for a field."""
-    return f"the dialect of providers.{deployment.provider.name} ({deployment.provider.dialect}) has no '{field}'"
+    """Return why a deployment is no target whose provider cannot be told a field."""
+    name = deployment.provider.name
+    if field in KEPT:
+        return f"providers.{name}.allow_store is false, so that it keeps nothing for '{field}'"
+    return f"the dialect of providers.{name} ({deployment.provider.dialect}) has no '{field}'"
 
 
 def wait(row: Row, *, waits: bool, fail_fast: bool) -> str:

@@ -275,7 +275,7 @@ def test_parameters_that_are_left_out_or_lowered_are_named() -> None:
         (b'{"prompt": ""}', Endpoint.COMPLETIONS),
         (b'{"input": ""}', Endpoint.EMBEDDINGS),
         (b'{"input": "", "instructions": ""}', Endpoint.RESPONSES),
-        (b'{"messages": [], "system": ""}', Endpoint.MESSAGES),
+        (b'{"messages": [], "top_k": 1}', Endpoint.CHAT),
         (b"{}", Endpoint.CHAT),
         (b"[]", Endpoint.CHAT),
         (b"{", Endpoint.CHAT),
@@ -336,6 +336,20 @@ def test_a_deployment_whose_dialect_has_no_words_is_left_out_with_the_field() ->
     ]
     assert [target.deployment for target in found.targets] == ["A/p2"]
     assert found.targets[0].adjusted_params == ("top_p=1",)
+
+
+def test_who_may_keep_nothing_is_left_out_of_what_was_kept() -> None:
+    serving = frozenset({Endpoint.RESPONSES})
+    forgets = provider("forgets", nature=NATURES["openai"].without_store(), endpoints=serving)
+    models = model("A", deployment("A", forgets), deployment("A", provider("keeps", endpoints=serving)))
+    raw = msgspec.json.encode({"model": "A", "input": "hi", "previous_response_id": "resp_1"})
+    asked = Asked(endpoint=endpoint_of(raw), body=raw, project=None, now_unix_s=0)
+    found = explain(catalogue(models), key(), asked, left_by)
+    assert found.chain is not None
+    assert [(left.deployment, left.rule) for left in found.chain.left_out] == [
+        ("A/forgets", "providers.forgets.allow_store is false, so that it keeps nothing for 'previous_response_id'")
+    ]
+    assert [target.deployment for target in found.targets] == ["A/keeps"]
 
 
 def test_an_answer_that_a_dialect_wants_bounded_is_told_so() -> None:

@@ -111,6 +111,15 @@ def test_a_fallback_of_the_configuration_without_words_is_left_out() -> None:
     assert planned(chat(), first, model("n", deployment("n", POOR))) == ["rich", "poor"]
 
 
+def test_who_keeps_nothing_has_nothing_to_come_back_to() -> None:
+    for dialect in ("openai", "azure"):
+        nature = NATURES[dialect]
+        asked_for = responses(previous_response_id="resp_1")
+        assert unsaid(nature, asked_for) is None
+        assert unsaid(nature.without_store(), asked_for) == "previous_response_id"
+        assert unsaid(nature.without_store(), responses()) is None
+
+
 class TestWhatIsServed:
     def test_chat_that_is_messages_serves_both(self) -> None:
         assert NATURES["anthropic"].served([Endpoint.CHAT]) == {Endpoint.CHAT, Endpoint.MESSAGES}
