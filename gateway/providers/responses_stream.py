@@ -21,6 +21,9 @@ from gateway.wire.usage import Usage
 NAME = re.compile(r"[a-z][a-z0-9_.]{0,95}")
 """What an event may be called: a name is a line of its own."""
 
+BEGINNINGS = frozenset({"response.created", "response.queued", "response.in_progress"})
+"""What comes before anything is said, each once: llama.cpp repeats them at every token, where clients would begin anew."""
+
 ENDS = frozenset({"response.completed", "response.incomplete"})
 """The last event of an answer, cut off or not."""
 
@@ -66,6 +69,8 @@ class ResponsesStream:
         self._hidden = (edits.upstream_model, *account)
         self._framer = Framer(most_event_bytes)
         self._begun = False
+        self._beginnings: set[str] = set()
+        """Of `BEGINNINGS`, those that came."""
         self._committed = False
         self._room_bytes = most_event_bytes
         self._out: list[bytes] = []
@@ -118,12 +123,13 @@ class ResponsesStream:
             return self._failure(payload, kind)
         if kind in SILENT:
             return None
-        if not NAME.fullmatch(kind):
+        if not NAME.fullmatch(kind) or (kind in BEGINNINGS and (self._committed or kind in self._beginnings)):
             self.strange_events += 1
             return None
         if kind in ENDS and event.response is None:
             return MALFORMED
         self._begun = True
+        self._beginnings |= BEGINNINGS & {kind}
         self._take(payload, kind, event)
         if not self._committed:
             self._room_bytes -= len(payload)

@@ -15,4 +15,4 @@ def test_each_preset_is_a_line_that_says_what_it_goes_by() -> None:
         "https://api.groq.com/openai/v1 chat default: on_demand, priority: performance, flex: flex "
         "2026-11-30, not run: https://console.groq.com/docs/service-tiers"
     )
-    assert shown["llama.cpp"].startswith("your own chat, completions, embeddings - 2026-11-30, run: https://")
+    assert shown["llama.cpp"].startswith("your own chat, completions, embeddings, responses - 2026-11-30, run: https://")

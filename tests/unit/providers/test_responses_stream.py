@@ -108,6 +108,11 @@ class TestWhatGoesOut:
         assert found.reader.strange_events == 2
         assert found.out == play([BEGUN, SAID, ends(9)]).out
 
+    def test_a_beginning_comes_once(self) -> None:
+        again = begins()[0] + begins()[1]
+        found = play([BEGUN, again, SAID, again, plain("response.queued", response={}), ends(9)])
+        assert (found.out, found.reader.strange_events) == (play([BEGUN, SAID, ends(9)]).out, 5)
+
     def test_nothing_follows_the_end(self) -> None:
         found = play([b"".join(stream()) + ends(99) + DONE])
         assert found.out.endswith(play(stream()).out[-40:])
