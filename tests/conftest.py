@@ -25,10 +25,14 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
     return {"uvloop": uvloop.new_event_loop}
 
 
-UNIT = Path(__file__).parent / "unit"
+HERE = Path(__file__).parent
+WAITING, COMPUTING = HERE / "field", HERE / "unit"
+"""Tests that wait half of their time, and such that never do."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run whole directories in two processes, since most of their tests wait; a file, and what only computes, in this one."""
+    """Run whole directories in two processes, those that wait much in three; a file, and what only computes, in this one."""
     asked = [(config.invocation_params.dir / each.partition("::")[0]).resolve() for each in config.args]
-    return 2 if any(path.is_dir() and path != UNIT and UNIT not in path.parents for path in asked) else 0
+    if all(path == WAITING for path in asked):
+        return 3
+    return 2 if any(path.is_dir() and path != COMPUTING and COMPUTING not in path.parents for path in asked) else 0

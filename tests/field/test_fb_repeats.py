@@ -22,7 +22,7 @@ FORGIVING = {"failures": 1_000, "window": "1ms", "cooldown_max": "1ms", "open": 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
-    quick = {"first_content": "400ms", "total": "400ms"}
+    quick = {"first_content": "250ms", "total": "250ms"}
     models = {
         "T": model("p", "q", name="T", timeouts=quick),
         "half": model("nobody", "p", name="half"),
