@@ -3,7 +3,7 @@
 Names are `naming`'s to check, secrets `secrecy`'s; the bounds of one value alone are in its type.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
@@ -23,12 +23,6 @@ USUAL_TOKENS = 1024
 """What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
 
 NO_QUIRKS = Quirks()
-QUIRKS_OF_OTHERS: Mapping[str, tuple[str, ...]] = {
-    "openai": ("adaptive_thinking",),
-    "anthropic": ("fail_fast", "stream_options", "max_tokens_field", "continuous_usage", "reasoning_outside"),
-    "azure": ("adaptive_thinking",),
-}
-"""By dialect, what it has no use for: nothing that a file says is ignored."""
 
 _RATES = ("rpm", "tpm", "tpm_in", "tpm_out", "rpd")
 _RESERVED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "authorization"})
@@ -136,10 +130,11 @@ def _unserved(parsed: Parsed) -> Iterator[Problem]:
 
 
 def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:
-    lacking = [endpoint for endpoint in provider.endpoints if endpoint not in NATURES[provider.dialect].endpoints]
+    nature = NATURES[provider.dialect]
+    lacking = [endpoint for endpoint in provider.endpoints if endpoint not in nature.endpoints]
     if lacking:
         yield parsed.problem((*where, "endpoints"), f"the dialect {provider.dialect} has no {', '.join(lacking)}")
-    for quirk in QUIRKS_OF_OTHERS[provider.dialect]:
+    for quirk in nature.idle_quirks:
         if getattr(provider.quirks, quirk) != getattr(NO_QUIRKS, quirk):
             yield parsed.problem((*where, "quirks", quirk), f"means nothing in the dialect {provider.dialect}")
     if not provider.base_url:

@@ -13,6 +13,6 @@ from gateway.providers.protocol import Dialect
 DIALECTS: Mapping[str, Callable[[Provider], Dialect]] = {"openai": OpenAI, "anthropic": Anthropic, "azure": Azure}
 """Builds the dialect as one provider speaks it."""
 
-OPENAIS = Nature(endpoints=frozenset(PATHS))
+OPENAIS = Nature(endpoints=frozenset(PATHS), idle_quirks=("adaptive_thinking",))
 NATURES: Mapping[str, Nature] = {"openai": OPENAIS, "anthropic": ANTHROPIC, "azure": OPENAIS}
 """What planning has to know of each."""

@@ -22,6 +22,7 @@ NATURE = Nature(
         | {"json_object", "regex", "sound", "web_search", "blank_stop"}
     ),
     bounded=True,
+    idle_quirks=("fail_fast", "stream_options", "max_tokens_field", "continuous_usage", "reasoning_outside"),
 )
 
 USUAL_MAX_TOKENS = 8_192
