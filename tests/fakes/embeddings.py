@@ -12,6 +12,7 @@ from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import JSON, encode, error
 
 DIMENSIONS = 6
+MOST_DIMENSIONS = 4_096
 USAGE = {"prompt_tokens": 9, "total_tokens": 9}
 
 
@@ -33,7 +34,8 @@ def inputs_of(given: Any) -> list[Any]:
 
 def vectors(body: Any, *, base64: bool, **members: Any) -> bytes:
     """Return the whole answer to a request, with members of its own."""
-    rows = (vector_of(each, body.get("dimensions", DIMENSIONS)) for each in inputs_of(body["input"]))
+    dimensions = min(body.get("dimensions") or DIMENSIONS, MOST_DIMENSIONS)
+    rows = (vector_of(each, dimensions) for each in inputs_of(body["input"]))
     data = [
         {"object": "embedding", "index": place, "embedding": base64_of(row) if base64 else row} for place, row in enumerate(rows)
     ]
