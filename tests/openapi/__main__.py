@@ -25,7 +25,7 @@ from tests.valkey import Valkey
 
 LEAST_SERVED = 0.3
 FOR_ALL = ("--continue-on-failure", "--seed", "1", "--suppress-health-check", "all")
-RUNS = (("--max-examples", "20"), ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "100"))
+RUNS = (("--max-examples", "20"), ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "140"))
 """Every phase, most of whose requests are bad on purpose; then good ones alone."""
 ENDPOINTS = ("chat", "completions", "embeddings", "responses")
 HERE = Path(__file__).parent
