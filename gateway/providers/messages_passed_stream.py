@@ -8,18 +8,17 @@ import re
 
 import msgspec
 
-from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.tiers import Echo
 from gateway.providers.anthropic_stream import Begun, Event, decode
 from gateway.providers.anthropic_words import Figures
 from gateway.providers.editing import encode
 from gateway.providers.failures import failure_inside, listed_failure
+from gateway.providers.framed import CUT, EMPTY, MALFORMED, NOTHING, NULL, Framed
 from gateway.providers.messages_words import message_id, told_usage
-from gateway.providers.openai_stream import CUT, EMPTY, MALFORMED, NOTHING, NULL
 from gateway.providers.protocol import Edits, Step
 from gateway.wire.members import splice, split
-from gateway.wire.sse import MOST_EVENT_BYTES, Framer
+from gateway.wire.sse import MOST_EVENT_BYTES
 from gateway.wire.usage import Usage, read_usage
 
 NAME = re.compile(r"[a-z_]{1,64}")
@@ -54,18 +53,16 @@ def speaks(event: Event) -> bool:
             return False
 
 
-class PassedStream:
+class PassedStream(Framed):
     """One stream's reader; see `gateway.providers.protocol.StreamReader`."""
 
     def __init__(self, edits: Edits, most_event_bytes: int = MOST_EVENT_BYTES, account: tuple[str, ...] = ()) -> None:
+        super().__init__(most_event_bytes)
         self.usage: Usage | None = None
         self.tier: str | None = None
         self.finished = False
-        self.done = False
-        self.strange_events = 0
         self._edits = edits
         self._hidden = (edits.upstream_model, *account)
-        self._framer = Framer(most_event_bytes)
         self._figures = Figures()
         self._echo: Echo | None = None
         self._begun = False
@@ -83,13 +80,6 @@ class PassedStream:
         """Return the bytes of text so far, 0 where the usage tells of all of it."""
         return 0 if self.usage is not None and self._said_bytes == self._told_bytes else self._said_bytes
 
-    def feed(self, piece: bytes) -> Step:
-        """Take bytes as they were read."""
-        failed = self._events(self._framer.feed(piece), MALFORMED)
-        if failed is None and self._framer.overflowed and not self.done:
-            failed = MALFORMED
-        return self._step(failed)
-
     def end(self) -> Step:
         """Take the end of the body: close the stream properly, or say what is missing."""
         failed = self._events(self._framer.end(), CUT)
@@ -98,18 +88,6 @@ class PassedStream:
         if failed is None and not self.done:
             failed = self._close(STOP) if self.finished else CUT if self._begun else EMPTY
         return self._step(failed)
-
-    def _events(self, payloads: list[bytes], malformed: Failed) -> Failed | None:
-        for payload in payloads:
-            if self.done:
-                break
-            try:
-                failed = self._event(payload)
-            except (msgspec.DecodeError, RecursionError, InvalidJson, Unprocessable):
-                failed = malformed
-            if failed is not None:
-                return failed
-        return None
 
     def _event(self, payload: bytes) -> Failed | None:
         if not payload.lstrip().startswith(b"{"):

@@ -7,19 +7,18 @@ in the read that completes it. Comments, events that say nothing and what is no 
 import msgspec
 from msgspec import UNSET
 
-from gateway.errors import InvalidJson, Unprocessable
-from gateway.faults import Failed, Fault
+from gateway.faults import Failed
 from gateway.providers.chunks import Choice, Chunk, decode_chunk, output_bytes, speaks
 from gateway.providers.editing import END, ChunkEditor
 from gateway.providers.failures import failure_inside, listed_failure
+from gateway.providers.framed import CUT, EMPTY, MALFORMED, NOTHING, NULL, Framed
 from gateway.providers.protocol import Edits, Step
 from gateway.providers.toolcalls import CallIndexes, Moves
 from gateway.wire.members import Members, split
-from gateway.wire.sse import MOST_EVENT_BYTES, Framer
+from gateway.wire.sse import MOST_EVENT_BYTES
 from gateway.wire.usage import Usage, read_usage
 
 END_MARK = b"[DONE]"
-NULL = b"null"
 """llama.cpp begins the stream of a list of prompts with one: nothing strange."""
 
 EVERY_CHUNK = frozenset({"id", "object", "created", "model", "choices", "usage", "system_fingerprint"})
@@ -27,11 +26,7 @@ EVERY_CHUNK = frozenset({"id", "object", "created", "model", "choices", "usage",
 
 TO_CHOICES = b'{"choices":'
 
-NOTHING = Step()
 NO_MEMBERS = Members(b"", {})
-MALFORMED = Failed(fault=Fault.PROTOCOL, status=200)
-CUT = Failed(fault=Fault.RESET, status=200)
-EMPTY = Failed(fault=Fault.BAD_ANSWER, status=200)
 
 decode = msgspec.json.Decoder().decode
 
@@ -75,18 +70,16 @@ class Progress:
         return [(index, "tool_calls" if index in self._calling else "stop") for index in sorted(self.open)]
 
 
-class OpenAIStream:
+class OpenAIStream(Framed):
     """One stream's reader; see `gateway.providers.protocol.StreamReader`."""
 
     def __init__(self, edits: Edits, most_event_bytes: int = MOST_EVENT_BYTES, account: tuple[str, ...] = ()) -> None:
+        super().__init__(most_event_bytes)
         self.usage: Usage | None = None
         self.tier: str | None = None
         self.finished = False
-        self.done = False
-        self.strange_events = 0
         self._edits = edits
         self._hidden = (edits.upstream_model, *account)
-        self._framer = Framer(most_event_bytes)
         self._progress = Progress(edits.choices)
         self._calls = CallIndexes()
         self._editor: ChunkEditor | None = None
@@ -108,13 +101,6 @@ class OpenAIStream:
         produced = self._progress.output_bytes
         return 0 if self.usage is not None and produced == self._told_bytes else produced
 
-    def feed(self, piece: bytes) -> Step:
-        """Take bytes as they were read."""
-        failed = self._events(self._framer.feed(piece), MALFORMED)
-        if failed is None and self._framer.overflowed and not self.done:
-            failed = MALFORMED
-        return self._step(failed)
-
     def end(self) -> Step:
         """Take the end of the body: close the stream properly, or say what is missing."""
         failed = self._events(self._framer.end(), CUT)
@@ -125,18 +111,6 @@ class OpenAIStream:
             ended = self._editor is not None and (self._progress.finished or self._usage_alone)
             failed = self._close() if ended else CUT if self._last or self._withheld else EMPTY
         return self._step(failed)
-
-    def _events(self, payloads: list[bytes], malformed: Failed) -> Failed | None:
-        for payload in payloads:
-            if self.done:
-                break
-            try:
-                failed = self._event(payload)
-            except (msgspec.DecodeError, RecursionError, InvalidJson, Unprocessable):
-                failed = malformed
-            if failed is not None:
-                return failed
-        return None
 
     def _event(self, payload: bytes) -> Failed | None:
         if payload.lstrip().startswith(END_MARK):

@@ -8,14 +8,13 @@ import re
 
 import msgspec
 
-from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.providers.failures import failure_inside, listed_failure
-from gateway.providers.openai_stream import CUT, EMPTY, MALFORMED, NOTHING, NULL
+from gateway.providers.framed import CUT, EMPTY, MALFORMED, NOTHING, NULL, Framed
 from gateway.providers.protocol import Edits, Step
 from gateway.providers.responses import Item, Response, failure_in, item_bytes, output_bytes, part_bytes, show, text_bytes
 from gateway.wire.members import splice, split
-from gateway.wire.sse import MOST_EVENT_BYTES, Framer
+from gateway.wire.sse import MOST_EVENT_BYTES
 from gateway.wire.usage import Usage
 
 NAME = re.compile(r"[a-z][a-z0-9_.]{0,95}")
@@ -56,18 +55,16 @@ def speaks(event: Event) -> bool:
     return bool(event.delta) or part_bytes(event.part) > 0
 
 
-class ResponsesStream:
+class ResponsesStream(Framed):
     """One stream's reader; see `gateway.providers.protocol.StreamReader`."""
 
     def __init__(self, edits: Edits, most_event_bytes: int = MOST_EVENT_BYTES, account: tuple[str, ...] = ()) -> None:
+        super().__init__(most_event_bytes)
         self.usage: Usage | None = None
         self.tier: str | None = None
         self.finished = False
-        self.done = False
-        self.strange_events = 0
         self._edits = edits
         self._hidden = (edits.upstream_model, *account)
-        self._framer = Framer(most_event_bytes)
         self._begun = False
         self._beginnings: set[str] = set()
         """Of `BEGINNINGS`, those that came."""
@@ -83,31 +80,12 @@ class ResponsesStream:
         """Return the bytes of text so far, 0 where the usage tells of all of it."""
         return self._said_bytes if self.usage is None else 0
 
-    def feed(self, piece: bytes) -> Step:
-        """Take bytes as they were read."""
-        failed = self._events(self._framer.feed(piece), MALFORMED)
-        if failed is None and self._framer.overflowed and not self.done:
-            failed = MALFORMED
-        return self._step(failed)
-
     def end(self) -> Step:
         """Take the end of the body, which is none of the answer's."""
         failed = self._events(self._framer.end(), CUT)
         if failed is None and not self.done:
             failed = CUT if self._begun else EMPTY
         return self._step(failed)
-
-    def _events(self, payloads: list[bytes], malformed: Failed) -> Failed | None:
-        for payload in payloads:
-            if self.done:
-                break
-            try:
-                failed = self._event(payload)
-            except (msgspec.DecodeError, RecursionError, InvalidJson, Unprocessable):
-                failed = malformed
-            if failed is not None:
-                return failed
-        return None
 
     def _event(self, payload: bytes) -> Failed | None:
         if not payload.lstrip().startswith(b"{"):
