@@ -22,8 +22,8 @@ FAULTS = (
     Fault(
         "a bound off by one",
         "gateway/wire/fields.py",
-        '"top_logprobs": integer(0, 20),',
-        '"top_logprobs": integer(0, 21),',
+        '"logprobs": flag,\n    "top_logprobs": integer(0, 20),',
+        '"logprobs": flag,\n    "top_logprobs": integer(0, 21),',
         ("s001.chat.top_logprobs.above",),
     ),
     Fault(
@@ -36,7 +36,7 @@ FAULTS = (
     Fault(
         "an output bound under the client's name for it",
         "gateway/providers/openai.py",
-        "name = self._provider.quirks.max_tokens_field or (",
+        "name = wanted or (",
         "name = (",
         ("s001.chat.max_completion_tokens.renamed", "s001.chat.max_tokens.renamed"),
     ),
