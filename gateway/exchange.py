@@ -84,6 +84,8 @@ class Reservation:
         self._tariff = Tariff()
         self._prompt_tokens = 0
         self._asked: Asked | None = None
+        self._asked_tier: str | None = None
+        """Of the upstream whose answer is on its way."""
         self._attempt: asyncio.Task[Committed | Failed] | None = None
         """There where the attempt may outlive the request."""
         self._flow: Flowing | None = None
@@ -143,13 +145,14 @@ class Reservation:
         self._flow = committed if isinstance(committed, Flowing) else None
         self._source = committed.reader if isinstance(committed, Flowing) else committed
         self._ending = Ending(Sign.GOOD, exhausted_ms=self.holder.exhausted_ms)
+        self._asked_tier = self.record.tier_served
         self._note_tier()
 
     def _note_tier(self) -> None:
         """Write down the tier that the upstream names: at the commit, and at the end, where some streams tell it anew."""
-        echo = None if self._source is None else self._tariff.echo(self._source.tier)
-        if echo is not None:
-            self.record.tier_served = echo.tier
+        if self._source is not None:
+            echo = self._tariff.echo(self._source.tier)
+            self.record.tier_served = self._asked_tier if echo is None else echo.tier
 
     def so_far(self) -> Estimate:
         """Return what has been used up to now, for the heartbeat: nothing before the commit, for the attempt may yet fail."""

@@ -41,8 +41,6 @@ NOT_YET = (
     Feature("named tokens of the admin API", ("ops.tokens",), _off),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
-    Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
-    Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),

@@ -114,6 +114,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     """It knows `encoding_format`, and may be asked for vectors as base64; others are not sent the field."""
     adaptive_thinking: bool = False
     reasoning_outside: bool = False
+    finish_chunk_usage: bool = False
     continuous_usage: bool = False
     """A stream is asked to tell its usage on every chunk, so that one that is cut is known to the token."""
 
@@ -135,6 +136,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     allow_store: bool = False
     hears_out: bool = False
     """An answer whose client has left is read on for its usage; else the provider is cancelled."""
+    names_tier_always: bool = True
     transport: str = "http1"
     ca_file: str | None = None
     proxy: str | None = None

@@ -1,12 +1,12 @@
 """What a request costs its org. Integer nano-USD, rounded up once after all classes and the tier (decision 44). Pure."""
 
-from collections.abc import Mapping
 from math import ceil
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.policy.catalogue import Price
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import NO_ECHOES, Echo, Echoes
 from gateway.wire.usage import Usage
 
 NANO_USD = 1_000_000_000
@@ -15,16 +15,20 @@ NANO_USD = 1_000_000_000
 class Tariff(msgspec.Struct, frozen=True, gc=False):
     """At what answers of one target are charged: the model's price times the multiplier of the tier.
 
-    `echoes` are the words for another tier by which the upstream changes what is shown and charged; no other word counts.
+    `echoes` are what the upstream may say of the tier that changes what is shown and charged.
     """
 
     price: Price | None = None
     multiplier: float = 1.0
-    echoes: Mapping[str, Echo] = {}
+    echoes: Echoes = NO_ECHOES
 
     def echo(self, word: object) -> Echo | None:
         """Return what the upstream's own word for the tier changes, if anything."""
-        return self.echoes.get(word) if isinstance(word, str) else None
+        return self.echoes.of(word)
+
+    def without_echoes(self) -> "Tariff":
+        """Return the same for requests with which no tier is sent."""
+        return self if self.echoes is NO_ECHOES else replace(self, echoes=NO_ECHOES)
 
     def cost_nano_usd(self, usage: Usage, echo: Echo | None) -> int | None:
         """Return what an answer costs, None where the model has no price."""
@@ -39,7 +43,7 @@ class Tariff(msgspec.Struct, frozen=True, gc=False):
         """
         if self.price is None:
             return 0
-        multiplier = max(self.multiplier, *(echo.multiplier for echo in self.echoes.values()), 0.0)
+        multiplier = max(self.multiplier, *(echo.multiplier for echo in self.echoes), 0.0)
         usages = (Usage(input=input_tokens, output=output_tokens, cached=cached) for cached in (0, input_tokens))
         return max(cost_nano_usd(usage, self.price, multiplier) for usage in usages)
 

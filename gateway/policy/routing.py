@@ -165,7 +165,7 @@ class Planner:
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
-        echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
+        echoed = echoes(target.tier, target.deployment.provider, billed)
         tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
         pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE

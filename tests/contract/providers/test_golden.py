@@ -101,7 +101,7 @@ def edits(case: Case, provider: Provider) -> Edits:
         id="made-1",
         created_s=1_700_000_000,
         show_usage=case.show_usage,
-        tariff=Tariff(Price(input=1000, output=2000, cached_input=500), echoes=echoes(case.tier, provider.tiers, {})),
+        tariff=Tariff(Price(input=1000, output=2000, cached_input=500), echoes=echoes(case.tier, provider, {})),
         upstream_model="up/internal",
     )
 

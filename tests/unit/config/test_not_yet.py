@@ -35,8 +35,6 @@ ASKED_FOR = {
 }
 OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",
-    "tier_echo": "when_applied",
-    "quirks.finish_chunk_usage": "true",
 }
 OF_A_MODEL = {
     "strategy": "latency",

@@ -384,7 +384,7 @@ class TestAnswer:
         ],
     )
     def test_a_lower_tier_is_read_back(self, tier: Tier, word: str | None, shown: str) -> None:
-        asked = msgspec.structs.replace(EDITS, tier=str(tier), tariff=Tariff(echoes=echoes(tier, PROVIDER.tiers, {})))
+        asked = msgspec.structs.replace(EDITS, tier=str(tier), tariff=Tariff(echoes=echoes(tier, PROVIDER, {})))
         found = DIALECT.answer(message({"type": "text", "text": "x"}, service_tier=word), asked)
         assert isinstance(found, Answer)
         assert msgspec.json.decode(found.body)["service_tier"] == shown

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
 from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import Echo, Echoes
 from gateway.providers import DIALECTS
 from gateway.providers.openai import OpenAI
 from gateway.providers.protocol import Answer, Call
@@ -223,7 +223,7 @@ class TestAnswer:
         assert answered(completion(usage=theirs))["usage"] == usage()
 
     def test_a_lower_tier_is_shown_and_priced(self) -> None:
-        lower = {"on_demand": Echo(Tier.DEFAULT, 1.0)}
+        lower = Echoes({"on_demand": Echo(Tier.DEFAULT, 1.0)})
         found = answered(
             completion(service_tier="on_demand"),
             tier="priority",
