@@ -18,6 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 WORDS = {"default": "standard", "priority": "fast", "flex": "slow"}
 COST = 10 * 1.0 + 20 * 2.0
 """Micro-USD of an answer at default."""
+USAGE_TOO = {"include_usage": True}
 FACTOR = {"priority": 1.5, "default": 1.0, "flex": 0.8}
 
 
@@ -103,16 +104,14 @@ STREAMS = [
 class TestAStream:
     async def test_of_chat(self, at: Scene, model: str, words: list[str | None], tiers: list[str]) -> None:
         at.models.acts[model] = streams(*told(words))
-        options = {"stream": True, "stream_options": {"include_usage": True}}
-        answer = await at.ask(model=model, service_tier="priority", **options)
+        answer = await at.ask(model=model, service_tier="priority", stream=True, stream_options=USAGE_TOO)
         assert shown(answer.text) == tiers
         assert answer.headers["x-gateway-service-tier"] in tiers, "as far as it was known with the first content"
         await is_settled_at(at, tiers[-1])
 
     async def test_of_completions_made_of_chat(self, at: Scene, model: str, words: list[str | None], tiers: list[str]) -> None:
         at.models.acts[model] = streams(*told(words))
-        options = {"stream": True, "stream_options": {"include_usage": True}}
-        answer = await at.ask(path="/v1/completions", model=model, service_tier="priority", **options)
+        answer = await at.ask(path="/v1/completions", model=model, service_tier="priority", stream=True, stream_options=USAGE_TOO)
         assert shown(answer.text) == tiers[1:]
         await is_settled_at(at, tiers[-1])
 
