@@ -10,7 +10,8 @@ from typing import Protocol
 import msgspec
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Tier
+from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.policy.natures import Nature
 from gateway.policy.pricing import Tariff
 from gateway.policy.record import Record
 from gateway.policy.routing import Candidate
@@ -173,6 +174,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         return f"Call({self.path}, {len(self.body)} bytes)"
+
+
+class Spoken(Protocol):
+    """A dialect, whoever speaks it: what it is by nature, and how it is built for a provider."""
+
+    nature: Nature
+
+    def __call__(self, provider: Provider) -> "Dialect":
+        """Return it as this provider speaks it."""
+        ...
 
 
 class Dialect(Protocol):

@@ -10,6 +10,7 @@ from msgspec import field
 from gateway.config.scalars import Duration, Factor, ModelName, Name, Period, UsdPerMillion
 from gateway.config.structs.base import Count, Section, Share
 from gateway.policy.catalogue import Secret, Tier
+from gateway.providers import DIALECTS
 from gateway.wire.request import Endpoint
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -35,6 +36,10 @@ PresetName = Literal[
     "xai",
 ]
 """Those that `gateway/providers/presets.yaml` has, which is read by these names."""
+
+
+DialectName = Annotated[str, msgspec.Meta(extra={"words": tuple(sorted(DIALECTS))})]
+"""Those that `gateway.providers` has."""
 
 
 class Quirks(Section, frozen=True, kw_only=True):
@@ -67,7 +72,7 @@ class Provider(Section, frozen=True, kw_only=True):
 
     preset: PresetName | None = None
     base_url: Text = ""
-    dialect: Literal["openai", "anthropic", "azure"] = "openai"
+    dialect: DialectName = "openai"
     api_key: Secret | None = None
     api_keys: tuple[Secret, ...] = ()
     api_version: Text | None = None
