@@ -48,7 +48,8 @@ class Quirks(Section, frozen=True, kw_only=True):
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
     `max_tokens_field` is its name for the output bound; `embeddings_base64`: it knows `encoding_format`, and may be
     asked for vectors as base64; `adaptive_thinking`: its models choose how many tokens they think, and take an effort where
-    others take a budget; `text_offset` is whose way of counting completions follow that it serves through chat.
+    others take a budget; `finish_chunk_usage`: its streams tell their usage on the chunk that ends them, and none behind;
+    `text_offset` is whose way of counting completions follow that it serves through chat.
     """
 
     fail_fast: bool = False
@@ -67,7 +68,9 @@ class Provider(Section, frozen=True, kw_only=True):
 
     What is not written here is as its `preset` has it; `base_url` is needed where that has none. `tiers` maps ours to theirs:
     what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential. `proxy` needs
-    `transport: httpx`. `allow_store` lets a client's `store` through. `api_version` is that of Azure's classic endpoint.
+    `transport: httpx`. `allow_store` lets a client's `store` through. `tier_echo` is what an answer means that names no tier:
+    that it had the one that was sent, or (`when_applied`) default where that is lower. `api_version` is that of Azure's classic
+    endpoint.
     """
 
     preset: PresetName | None = None
