@@ -209,9 +209,12 @@ class OpenAIStream(Framed):
 
     def _tell_usage(self, editor: ChunkEditor) -> None:
         """Tell the usage, once: on the chunk that waits for it, or on one of its own."""
-        was_told, self._is_told = self._is_told, True
-        self._let_go(None if was_told else editor.usage(self._usage_source, self.usage))
-        if self.usage is not None and self._edits.show_usage and not was_told:
+        if self._is_told:
+            self._let_go(None)
+            return
+        self._is_told = True
+        self._let_go(editor.usage(self._usage_source, self.usage))
+        if self.usage is not None and self._edits.show_usage:
             self._out.append(editor.usage_event(self._usage_source, self.usage, self._last))
 
     def _close(self) -> Failed | None:
