@@ -116,7 +116,7 @@ class Gateway:
         self._redis = open_client(locate, timeout_s=2.0)
         self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
-        self._reader = Reader(config.database.url.reveal())
+        self._reader = Reader(config.database.url.reveal(), config.database.pool)
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None
         cells = Cells(labels_of(catalogue))

@@ -100,7 +100,7 @@ def config(upstreams: Mapping[str, str], models: Mapping[str, Any], **sections: 
 @asynccontextmanager
 async def running(settings: Mapping[str, Any], valkey: Store, directory: Path, worker: str = "w0") -> AsyncIterator[Running]:
     """Run a gateway of this configuration until the block ends."""
-    database = f"sqlite:///{directory / 'ledger.db'}"
+    database = settings.get("database", {}).get("url", f"sqlite:///{directory / 'ledger.db'}")
     path = directory / "gateway.yaml"
     path.write_bytes(msgspec.json.encode({**settings, "state_dir": str(directory), "database": {"url": database}}))
     loaded = load(path, {})

@@ -20,7 +20,7 @@ from gateway.cli.table import aligned
 from gateway.config import ConfigErrors, load
 from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.reports import DIMENSIONS, Question, Reports, Row, parse_by, parse_since
-from gateway.stores.schema import SchemaVersionError
+from gateway.stores.versions import SchemaVersionError
 
 IN_TABLES = (
     *("started_at", "request_id", "org", "key", "model_served", "provider", "tier_served", "outcome", "attempts"),

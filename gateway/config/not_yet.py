@@ -25,10 +25,6 @@ def _never(_: object) -> bool:
     return False
 
 
-def _no_scheme(prefix: str) -> Callable[[Any], bool]:
-    return lambda url: not url.reveal().startswith(prefix)
-
-
 class Feature(msgspec.Struct, frozen=True):
     """Something to come: what it is, the paths that ask for it (`*` is any one part), and the values that do not."""
 
@@ -44,8 +40,6 @@ NOT_YET = (
     Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
     Feature("named tokens of the admin API", ("ops.tokens",), _off),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature("Postgres", ("database.url",), _no_scheme("postgres")),
-    Feature("a pool of database connections", ("database.pool",), _only(10)),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
     Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
     Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),

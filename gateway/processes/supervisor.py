@@ -1,7 +1,7 @@
 """The supervisor: what starts before what, what is kept running, and what ends after what.
 
-Up: ports, Valkey, workers, operations port. Down: readiness, the delay in which load balancers notice, workers, operations
-port, Valkey. It serves no request itself and never loads the application. Times are seconds.
+Up: ports, Valkey, a look at the database, workers, operations port. Down: readiness, the delay in which load balancers notice,
+workers, operations port, Valkey. It serves no request itself and never loads the application. Times are seconds.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import pkgutil
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from socket import socket
@@ -34,6 +34,7 @@ log = structlog.get_logger("gateway.supervisor")
 
 
 Operations = Callable[["Supervisor", Config], AbstractAsyncContextManager[Asgi]]
+Admit = Callable[[str], Awaitable[None]]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,10 +49,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor runs without loading it at start, by name: the module that a worker is, and the operations port."""
+    """What the supervisor runs without loading it at start, by name.
+
+    The module that a worker is, the operations port, and what refuses to start on the database.
+    """
 
     worker: str = "gateway.processes.worker"
     operations: str = "gateway.processes.operations:operations"
+    database: str = "gateway.processes.database:admit"
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,6 +108,7 @@ class Supervisor:
             run_dir = stack.enter_context(run_directory())
             self._make_state_dir()
             self.redis_url = await self._redis(stack, run_dir)
+            await self._admit_database()
             self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir))
             stack.push_async_callback(self._fleet.kill)
             await self._fleet.start()
@@ -115,6 +121,10 @@ class Supervisor:
             whole = await self._leave(api)
         log.info("stopped", whole=whole)
         return 0 if whole else 1
+
+    async def _admit_database(self) -> None:
+        admit: Admit = pkgutil.resolve_name(self._parts.database)
+        await admit(self.config.database.url.reveal())
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)

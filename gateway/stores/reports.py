@@ -129,7 +129,7 @@ def _sums(question: Question) -> Select[Any]:
         func.count().filter(EVENTS.c.estimated).label("estimated"),
     ]
     labelled = [group.label(f"by_{name}") for name, group in zip(question.by, groups, strict=True)]
-    return select(*labelled, *sums).where(*_conditions(question)).group_by(*groups)
+    return select(*labelled, *sums).where(*_conditions(question)).group_by(*labelled)
 
 
 def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:

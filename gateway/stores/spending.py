@@ -10,7 +10,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.events import Rank
-from gateway.stores.schema import EVENTS, SchemaVersionError
+from gateway.stores.schema import EVENTS
+from gateway.stores.versions import SchemaVersionError
 
 LONGEST_LIFE_MS = 86_400_000
 """No request lives as long: of those that began before, none ended in the period. The index is by the start."""

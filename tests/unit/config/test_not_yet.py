@@ -13,8 +13,6 @@ ASKED_FOR = {
     "ops.trusted_proxies": "ops: {trusted_proxies: [10.0.0.0/8]}",
     "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
     "redis.cells": "redis: {cells: 2}",
-    "database.url": "database: {url: 'postgresql://h/d'}",
-    "database.pool": "database: {pool: 20}",
     "plans.*.budget.tokens": "plans: {p: {budget: {tokens: 5}}}",
     "keys.*.budget.tokens": "keys: [{name: k, secret: 0123456789abcdef, budget: {tokens: 5}}]",
     "orgs.*.budget.tokens": "orgs: {o: {budget: {tokens: 5}}}",
