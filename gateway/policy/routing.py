@@ -21,8 +21,8 @@ from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_to
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
-from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Wish, echoes, multiplier, served
+from gateway.policy.pricing import timetable
+from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.policy.ways import Way, weighted_order
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
 
@@ -165,12 +165,13 @@ class Planner:
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
+        served = Echo(target.tier, multiplier(target.tier, billed))
         echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
-        tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
+        tariffs = timetable(target.model.price, served, echoed, target.deployment.cost)
         pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
         upstream = upstream_of(target.deployment, terms)
-        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
+        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience)
 
 
 REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLengthExceeded)
@@ -201,7 +202,7 @@ def reserved(candidates: Sequence[Candidate], request: InferenceRequest) -> tupl
     """Return the candidates; where they spend a budget, each with what the dearest may cost, since any may come to serve."""
     if not any(candidate.row.spends_budget for candidate in candidates):
         return tuple(candidates)
-    most = max(most_nano_usd(request, each.target.model, each.way.tariff) for each in candidates)
+    most = max(most_nano_usd(request, each.target.model, tariff) for each in candidates for tariff in each.way.tariffs)
     held = (replace(each.row.estimate, cost_nano_usd=most) for each in candidates)
     return tuple(replace(each, row=replace(each.row, estimate=cost)) for each, cost in zip(candidates, held, strict=True))
 

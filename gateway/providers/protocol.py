@@ -11,7 +11,7 @@ import msgspec
 
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Tier
-from gateway.policy.pricing import Tariff
+from gateway.policy.pricing import Tariff, in_force
 from gateway.policy.record import Record
 from gateway.policy.routing import Candidate
 from gateway.wire.request import Endpoint, InferenceRequest
@@ -23,7 +23,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
     none or changes its own, `created_s` (Unix time) where it has none by its dialect. `show_usage` lets a stream's usage through.
-    `tariff` makes `usage.estimated_cost`, where there is a price.
+    `tariff` makes `usage.estimated_cost`, where there is a price: that of the request's admission.
     """
 
     endpoint: Endpoint
@@ -56,7 +56,7 @@ def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -
         id=record.request_id,
         created_s=record.started_unix_ms // 1000,
         show_usage=bool(request.include_usage),
-        tariff=candidate.way.tariff,
+        tariff=in_force(candidate.way.tariffs, record.admitted_unix_ms or record.started_unix_ms),
         upstream_model=candidate.target.deployment.upstream_model,
         choices=request.n * request.prompts,
         running_usage=request.wants_running_usage,

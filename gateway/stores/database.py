@@ -26,6 +26,9 @@ PLAIN = "ok"
 log = structlog.get_logger(__name__)
 
 
+TRIED = Event.__struct_fields__.index("tried")
+
+
 class MissingLedgerError(Exception):
     """The database file is not there: no gateway has run with this configuration yet."""
 
@@ -105,7 +108,7 @@ class Writer:
 
 def _row(each: Event) -> tuple[object, ...]:
     # The tables' columns stand in the order of the values' fields.
-    return (*astuple(each)[:-1], len(each.tried))
+    return (*astuple(each)[:TRIED], len(each.tried))
 
 
 def _attempt_rows(each: Event) -> list[tuple[object, ...]]:

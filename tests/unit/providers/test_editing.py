@@ -1,6 +1,7 @@
 import pytest
 
-from gateway.policy.catalogue import Price, Tier
+from gateway.policy.catalogue import Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Echo
 from gateway.wire.usage import Usage
@@ -18,7 +19,7 @@ def test_untouched_bytes_stay() -> None:
 
 class TestUsage:
     def test_asked_for_it_is_the_last_event_with_our_cost_and_without_theirs(self) -> None:
-        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), 1.5))
+        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5)))
         told = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1}, prompt_tokens_details={"cached_tokens": 4})
         found = run(role(), says("a"), ends(), chunk([], usage=told), DONE, edits=priced)
         last = found.chunks[-1]
@@ -101,7 +102,7 @@ class TestIdentity:
         lower = edits(
             tier="priority",
             show_usage=True,
-            tariff=Tariff(Price(input=1000, output=2000), 1.5, {"on_demand": Echo(Tier.DEFAULT, 1.0)}),
+            tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), {"on_demand": Echo(Tier.DEFAULT, 1.0)}),
         )
         found = run(role(), says("a", service_tier="on_demand"), ends(), chunk([], usage=usage()), DONE, edits=lower)
         assert {sent["service_tier"] for sent in found.chunks} == {"default"}
