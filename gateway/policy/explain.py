@@ -99,7 +99,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
         wanted = wish(request.service_tier, key, asked.endpoint)
         found = replace(found, tier=wording.tier(request, key, wanted))
         case = Case(catalogue, key, request, wanted, int(asked.now_unix_s * 1000))
-        plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0))
+        plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0, now_unix_ms=case.now_unix_ms))
         targets = tuple(_targets(case, plan, left_by))
         found = replace(
             found, chain=_chain(case, plan), waiting=tuple(_waits(case, plan)), targets=targets, estimated_cost=_dearest(targets)

@@ -6,7 +6,7 @@ one exact sum, rounded up once. Pure.
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import lcm
+from math import inf, lcm
 
 import msgspec
 
@@ -20,6 +20,9 @@ NANO_USD = 1_000_000_000
 USUAL = Echo(Tier.DEFAULT, 1.0)
 
 AS_LISTED = Fraction(1)
+
+LONGEST_WAIT_MS = 3_600_000
+"""No request waits longer for its admission, and no two clocks differ by more."""
 
 
 class Fare(msgspec.Struct, frozen=True, gc=False):
@@ -126,6 +129,18 @@ def in_force(tariffs: Sequence[Tariff], unix_ms: int) -> Tariff:
     if len(tariffs) == 1:
         return tariffs[0]
     return next((each for each in reversed(tariffs) if each.since_unix_ms <= unix_ms), tariffs[0])
+
+
+def near(tariffs: Sequence[Tariff], unix_ms: int) -> Sequence[Tariff]:
+    """Return those that may be in force when a request is admitted that is planned now."""
+    if len(tariffs) == 1:
+        return tariffs
+    ends = (*(each.since_unix_ms for each in tariffs[1:]), inf)
+    return [
+        each
+        for each, end in zip(tariffs, ends, strict=True)
+        if each.since_unix_ms <= unix_ms + LONGEST_WAIT_MS and end > unix_ms - LONGEST_WAIT_MS
+    ]
 
 
 def sold(price: Price, terms: Echo) -> tuple[Stepped, Fraction]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.policy.catalogue import Tier
 from gateway.policy.prices import Price, Rates, Step, Stepped
-from gateway.policy.pricing import Tariff, in_force, timetable
+from gateway.policy.pricing import LONGEST_WAIT_MS, Tariff, in_force, near, timetable
 from gateway.policy.tiers import Echo
 from gateway.wire.usage import Usage
 
@@ -154,3 +154,23 @@ def test_prices_follow_each_other() -> None:
         for each in (in_force(tariffs, unix_ms) for unix_ms in (99, 100, 200, 299, 10**15))
     ]
     assert told == [(None, None, None), (1, None, "a"), (1, 5, "a"), (1, 5, "a"), (2, 5, "b")]
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "starts"),
+    [
+        (-LONGEST_WAIT_MS - 1, [0]),
+        (-LONGEST_WAIT_MS, [0, 1]),
+        (LONGEST_WAIT_MS - 1, [0, 1]),
+        (LONGEST_WAIT_MS, [1]),
+        (9 * LONGEST_WAIT_MS, [1, 2]),
+        (99 * LONGEST_WAIT_MS, [2]),
+    ],
+)
+def test_money_is_held_for_the_prices_of_the_hour(after_ms: int, starts: list[int]) -> None:
+    start = 10**12
+    price = Price(
+        input=2, output=2, since_unix_ms=start, later=Price(input=3, output=3, since_unix_ms=start + 10 * LONGEST_WAIT_MS)
+    )
+    tariffs = timetable(price, Echo(Tier.DEFAULT, 1.0), {}, None)
+    assert [tariffs.index(each) for each in near(tariffs, start + after_ms)] == starts
