@@ -26,7 +26,10 @@ LONGEST_WAIT_MS = 3_600_000
 
 
 class Fare(msgspec.Struct, frozen=True, gc=False):
-    """Rates made ready for inputs of more than `above` tokens: in whole numbers, of which `scale` are a nano-USD."""
+    """Rates made ready for inputs of more than `above` tokens: in whole numbers, of which `scale` are a nano-USD.
+
+    Those of parts are what such a token costs more than any other of its whole, or less.
+    """
 
     above: int
     input: int
@@ -39,24 +42,19 @@ class Fare(msgspec.Struct, frozen=True, gc=False):
 
     def cost_nano_usd(self, usage: Usage) -> int:
         """Return the cost, rounded up. What is said of a part beyond the whole counts for the whole."""
-        cached = min(usage.cached, usage.input)
-        written = min(usage.cache_write, usage.input - cached)
-        reasoning = min(usage.reasoning, usage.output)
-        amount = (
-            (usage.input - cached - written) * self.input
-            + cached * self.cached_input
-            + written * self.cache_write
-            + (usage.output - reasoning) * self.output
-            + reasoning * self.reasoning
-            + self.per_request
-        )
+        given, produced, cached, written = usage.input, usage.output, usage.cached, usage.cache_write
+        amount = given * self.input + produced * self.output + self.per_request
+        if cached or written:
+            cached = min(cached, given)
+            amount += cached * self.cached_input + min(written, given - cached) * self.cache_write
+        if self.reasoning:
+            amount += min(usage.reasoning, produced) * self.reasoning
         return -(-amount // self.scale)
 
     def most_nano_usd(self, input_tokens: int, output_tokens: int) -> int:
         """Return the most that so many tokens cost, whatever part of them is cached, written to a cache or reasoning."""
-        dearest_in = max(self.input, self.cached_input, self.cache_write)
-        amount = input_tokens * dearest_in + output_tokens * max(self.output, self.reasoning) + self.per_request
-        return -(-amount // self.scale)
+        dearest = self.input + max(0, self.cached_input, self.cache_write), self.output + max(0, self.reasoning)
+        return -(-(input_tokens * dearest[0] + output_tokens * dearest[1] + self.per_request) // self.scale)
 
 
 Fares = tuple[Fare, ...]
@@ -71,7 +69,7 @@ class Tariff:
     the tier that is served, before its `multiplier`.
     """
 
-    __slots__ = ("_charged", "_paid", "cost", "echoes", "multiplier", "price", "rates", "since_unix_ms", "tier")
+    __slots__ = ("_charged", "_paid", "_usual", "cost", "echoes", "multiplier", "price", "rates", "since_unix_ms", "tier")
 
     def __init__(
         self,
@@ -90,6 +88,7 @@ class Tariff:
             self.rates, self.multiplier = sold(price, terms)
         served = {each.tier: each for each in (*self.echoes.values(), terms)}
         self._charged = {} if price is None else {tier: fares(*sold(price, each)) for tier, each in served.items()}
+        self._usual = self._charged.get(terms.tier)
         self._paid = {} if cost is None else {tier: fares(cost.tiers.get(tier, cost), AS_LISTED) for tier in served}
 
     @property
@@ -103,7 +102,7 @@ class Tariff:
 
     def cost_nano_usd(self, usage: Usage, echo: Echo | None) -> int | None:
         """Return what an answer costs its org, None where the model has no price."""
-        return _cost_nano_usd(self._charged.get(self.tier if echo is None else echo.tier), usage)
+        return _cost_nano_usd(self._usual if echo is None else self._charged.get(echo.tier), usage)
 
     def own_cost_nano_usd(self, usage: Usage, echo: Echo | None) -> int | None:
         """Return what an answer costs the operator, None where nobody knows."""
@@ -161,11 +160,15 @@ def _fare(above: int, rates: Rates, multiplier: Fraction) -> Fare:
     exact = [(whole if part is None else part) * multiplier for part, whole in zip(parts, wholes, strict=True)]
     scale = lcm(*(amount.denominator for amount in exact))
     given, cached, written, produced, reasoning, once = (int(amount * scale) for amount in exact)
-    return Fare(above, given, cached, written, produced, reasoning, once, scale)
+    return Fare(above, given, cached - given, written - given, produced, reasoning - produced, once, scale)
 
 
 def _cost_nano_usd(ready: Fares | None, usage: Usage) -> int | None:
     if ready is None:
         return None
-    # Nothing was used where nobody took the request on: then there was no request to charge for, either.
-    return next(fare for fare in ready if usage.input > fare.above).cost_nano_usd(usage) if usage.total else 0
+    if not (usage.input or usage.output):
+        # Nobody took the request on: there was none to charge for, either.
+        return 0
+    if len(ready) == 1:
+        return ready[0].cost_nano_usd(usage)
+    return next(fare for fare in ready if usage.input > fare.above).cost_nano_usd(usage)
