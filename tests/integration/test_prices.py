@@ -168,3 +168,16 @@ async def test_vectors_cost_their_input(gate: Metered) -> None:
     assert answer.status_code == 200, answer.text
     # Three times 37.5 nano-USD, rounded up once.
     assert (await gate.line())["cost_nano_usd"] == 113
+
+
+async def test_the_models_list_has_the_prices_of_today(gate: Metered) -> None:
+    listed = {}
+    for path in ("/deepinfra/v1/models", "/nebius/v1/models?verbose=true"):
+        answer = await gate.run.client.get(path)
+        listed[path] = {each["id"]: each for each in answer.json()["data"]}
+    theirs, verbose = listed.values()
+    assert theirs["vectors"]["metadata"]["pricing"] == {"input_tokens": 0.0375, "output_tokens": 8.0}
+    assert theirs["dated"]["metadata"]["pricing"] == {"input_tokens": 5.0, "output_tokens": 5.0}
+    assert theirs["gpt-4o"]["metadata"]["pricing"] == {"input_tokens": 2.5, "output_tokens": 10.0, "cache_read_tokens": 1.25}
+    assert verbose["vectors"]["pricing"] == {"prompt": "0.0000000375", "completion": "0.000008000"}
+    assert verbose["unpriced"]["pricing"] is None
