@@ -91,6 +91,9 @@ async def test_every_part_has_its_price(gate: Metered) -> None:
     line = await gate.line()
     assert line["cache_write_tokens"] == 300
     assert line["price_version"].startswith("config-")
+    row = (await gate.run.rows())[0]
+    assert (row["cost_micro_usd"], row["own_cost_micro_usd"]) == (-(-charged // 1_000), 600)
+    assert (row["price_version"], row["cache_write_tokens"]) == (line["price_version"], 300)
 
 
 @pytest.mark.parametrize(("tokens", "rates"), [(LONG, (1_000, 2_000)), (LONG + 1, (2_000, 4_000))])
@@ -152,6 +155,8 @@ async def test_nothing_is_charged_for_what_nobody_took_on(gate: Metered) -> None
 async def test_what_has_no_price_costs_what_nobody_knows(gate: Metered) -> None:
     assert await costs(gate, model="unpriced") == (None, 10 * 500 + 20 * 1_000)
     assert (await gate.line())["price_version"] is None
+    row = (await gate.run.rows())[0]
+    assert (row["cost_micro_usd"], row["own_cost_micro_usd"], row["price_version"]) == (None, 25, None)
 
 
 async def test_the_catalogue_stands_in_for_a_price(gate: Metered) -> None:
