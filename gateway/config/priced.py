@@ -1,6 +1,6 @@
 """Whether prices can be charged by: which models have one, and that one price follows another."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from gateway.config.parse import Parsed
@@ -8,7 +8,7 @@ from gateway.config.price_list import price_list
 from gateway.config.prices import Pricing, listed
 from gateway.config.problems import Problem, Where
 from gateway.config.structs import Config
-from gateway.config.structs.supply import Prices, PriceStep
+from gateway.config.structs.supply import Price, Prices, PriceStep
 from gateway.policy.prices import at
 
 
@@ -20,16 +20,20 @@ def check(parsed: Parsed) -> Iterator[Problem]:
 
 def warn(parsed: Parsed) -> Iterator[Problem]:
     """Yield each model of which nobody knows what it costs."""
-    for name, known in priced(parsed.config).items():
-        if not known:
-            yield parsed.problem(("models", name, "price"), "is missing: what this model costs is recorded as unknown")
+    for name, why in unpriced(parsed.config).items():
+        yield parsed.problem(("models", name, "price"), f"{why}: what this model costs is recorded as unknown")
 
 
-def priced(config: Config) -> Mapping[str, bool]:
-    """Return of each model whether there is a price for it today, in the file or in the catalogue."""
+def unpriced(config: Config) -> Mapping[str, str]:
+    """Return the models that have no price today, neither in the file nor in the catalogue, and why."""
     now_unix_ms = int(datetime.now(UTC).timestamp() * 1000)
     pricing = Pricing(price_list(), config.providers, now_unix_ms)
-    return {name: at(pricing.of_model(model), now_unix_ms) is not None for name, model in config.models.items()}
+    lacking = (name for name, model in config.models.items() if at(pricing.of_model(model), now_unix_ms) is None)
+    return {name: _why(listed(config.models[name].price)) for name in lacking}
+
+
+def _why(eras: Sequence[Price]) -> str:
+    return f"begins on {eras[0].from_date} only" if eras else "is missing"
 
 
 def _written(config: Config) -> Iterator[tuple[Where, Prices | None]]:
