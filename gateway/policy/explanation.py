@@ -116,9 +116,9 @@ class Charged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Above(msgspec.Struct, frozen=True, kw_only=True):
-    """What tokens cost in a request with a longer input."""
+    """What tokens cost in a request with more input than that; all of them do."""
 
-    input_tokens: int
+    above_tokens: int
     input_nano_usd_per_token: float
     output_nano_usd_per_token: float
 

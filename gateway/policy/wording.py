@@ -211,7 +211,7 @@ def priced(price: Price, tariff: Tariff) -> str:
 def rates(price: Price, sold: Stepped, tariff: Tariff) -> Rates:
     """Return the rates of the tier that is served."""
     steps = (
-        Above(input_tokens=step.above, input_nano_usd_per_token=figure(step.input), output_nano_usd_per_token=figure(step.output))
+        Above(above_tokens=step.above, input_nano_usd_per_token=figure(step.input), output_nano_usd_per_token=figure(step.output))
         for step in sold.steps
     )
     return Rates(

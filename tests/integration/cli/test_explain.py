@@ -139,7 +139,12 @@ def test_the_price_comes_with_its_source_and_its_version(tmp_path: Path) -> None
     assert price["version"] == price_list().version
     assert (price["input_nano_usd_per_token"], price["output_nano_usd_per_token"], price["multiplier"]) == (4250, 17_000, 1.0)
     assert cost["rule"] == "the catalogue's price of openai/gpt-4o, its own for priority"
+    assert price["steps"] == []
     assert cost["cost_nano_usd"] == cost["own_cost_nano_usd"] == held * 4250 + 100 * 17_000
+    path.write_text(CATALOGUED.replace("gpt-4o", "gpt-5.5"))
+    (target,) = told(path, "ci", body(model="big"))["targets"]
+    long = {"above_tokens": 272_000, "input_nano_usd_per_token": 10_000, "output_nano_usd_per_token": 45_000}
+    assert target["price"]["steps"] == [long]
     text = explain(path, "ci", body(model="big")).output
     assert f"price {price_list().version}; you pay " in " ".join(text.split())
 
