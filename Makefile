@@ -10,13 +10,14 @@ CLIENTS := openai anthropic langchain litellm llm
 NODE_CLIENTS := openai-node ai-sdk
 FUZZ := .venv-fuzz
 SCHEMATHESIS := .venv-schemathesis
+CATALOGUE := .venv-catalogue
 PIN := $(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi rolling bench bench-admission bench-ledger bench-sse fuzz lock
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +94,14 @@ $(SCHEMATHESIS)/.made: tests/openapi/schemathesis.lock | $(UV)
 openapi: $(VENV)/.dev $(SCHEMATHESIS)/.made ## Hold a running gateway to the OpenAPI document that it serves, by thousands of requests
 	@$(BIN)/python -m tests.openapi $(SCHEMATHESIS)/bin/schemathesis
 
+$(CATALOGUE)/.made: tests/catalogue/catalogue.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(CATALOGUE)
+	$(UV) pip install --quiet --python $(CATALOGUE)/bin/python --require-hashes -r tests/catalogue/catalogue.lock
+	@touch $@
+
+catalogue: $(CATALOGUE)/.made ## Write the catalogue of prices anew, from the pinned genai-prices
+	@$(CATALOGUE)/bin/python -m tests.catalogue
+
 bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in about 40 s (ARGS="--reps 9")
 	@$(BIN)/python -m tests.bench $(ARGS)
 
@@ -116,5 +125,6 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) pyproject.toml --group build --group dev -o requirements-dev.lock
 	$(PIN) tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
 	$(PIN) tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
+	$(PIN) tests/catalogue/catalogue.in -o tests/catalogue/catalogue.lock
 	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done
 	$(if $(shell command -v npm),for folder in $(NODE_CLIENTS:%=tests/compat/%); do npm update --prefix $$folder --package-lock-only --omit-lockfile-registry-resolved --silent || exit 1; done)

@@ -21,7 +21,8 @@ from gateway.policy.catalogue import Timeouts
 from gateway.policy.charges import Estimate
 from gateway.policy.experience import Asked, lesson
 from gateway.policy.pricing import Tariff
-from gateway.policy.record import Closed, Opened, Outcome, Record
+from gateway.policy.record import Opened, Outcome, Record, closed
+from gateway.policy.tiers import Echo
 from gateway.policy.upstreams import ending_of
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
@@ -151,7 +152,7 @@ class Reservation:
     def _note_tier(self) -> None:
         """Write down the tier that the upstream names: at the commit, and at the end, where some streams tell it anew."""
         if self._source is not None:
-            echo = self._tariff.echo(self._source.tier)
+            echo = self._echo()
             self.record.tier_served = self._asked_tier if echo is None else echo.tier
 
     def so_far(self) -> Estimate:
@@ -223,7 +224,7 @@ class Reservation:
     async def _settle(self, opened: Opened) -> None:
         record = self.record
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
-        record.cost_nano_usd = self._cost_nano_usd(record.usage)
+        self._price()
         self._note_tier()
         left_queue = self.hold is Hold.WAITING and record.outcome is Outcome.CANCELLED
         usage, certain = record.usage, left_queue or self.hold is Hold.GRANTED
@@ -246,6 +247,13 @@ class Reservation:
         finally:
             self._books.observe(record)
 
+    def _price(self) -> None:
+        """Write down what the usage costs, the org and the operator, and by which price."""
+        record, tariff, echo = self.record, self._tariff, self._echo()
+        record.cost_nano_usd = tariff.cost_nano_usd(record.usage, echo)
+        record.own_cost_nano_usd = tariff.own_cost_nano_usd(record.usage, echo)
+        record.price_version = tariff.version
+
     def _lesson(self) -> Lesson | None:
         record = self.record
         if self._asked is None or record.estimated or record.outcome is not Outcome.OK:
@@ -253,10 +261,12 @@ class Reservation:
         return lesson(self._asked, record.usage)
 
     def _used(self, usage: Usage) -> Estimate:
-        return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=self._cost_nano_usd(usage) or 0)
+        return Estimate(
+            1, usage.input, usage.output, usage.total, cost_nano_usd=self._tariff.cost_nano_usd(usage, self._echo()) or 0
+        )
 
-    def _cost_nano_usd(self, usage: Usage) -> int | None:
-        return self._tariff.cost_nano_usd(usage, None if self._source is None else self._tariff.echo(self._source.tier))
+    def _echo(self) -> Echo | None:
+        return None if self._source is None else self._tariff.echo(self._source.tier)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -272,27 +282,3 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     def close(self) -> None:
         """Let go of all that is held; idempotent."""
         self.reservation.close()
-
-
-def closed(record: Record, opened: Opened) -> Closed:
-    """Return the ledger's `close` event of a record that has ended."""
-    ended_s = record.started_s if record.ended_s is None else record.ended_s
-    return Closed(
-        opened=opened,
-        outcome=record.outcome,
-        status=record.status,
-        error_code=record.error_code,
-        model_served=record.model_served,
-        provider=record.provider,
-        tier_served=record.tier_served,
-        attempts=tuple(record.attempts),
-        input_tokens=record.usage.input,
-        cached_tokens=record.usage.cached,
-        output_tokens=record.usage.output,
-        reasoning_tokens=record.usage.reasoning,
-        cost_nano_usd=record.cost_nano_usd,
-        estimated=record.estimated,
-        queued_ms=record.queued_ms,
-        ttft_ms=None if record.ttft_s is None else round(record.ttft_s * 1000),
-        duration_ms=round((ended_s - record.started_s) * 1000),
-    )

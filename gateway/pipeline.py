@@ -129,7 +129,7 @@ class Corridor:
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
         wanted = tiers.wish(request.service_tier, key, visit.endpoint, visit.contract)
         self._floods.count(key, wanted, record.started_unix_ms)
-        plan = snapshot.planner.plan(key, request, wanted, visit.dice)
+        plan = snapshot.planner.plan(key, request, wanted, visit.dice, record.started_unix_ms)
         if visit.counts:
             return counted(plan, reservation, visit.watch)
         job = Job(

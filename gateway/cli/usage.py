@@ -24,7 +24,7 @@ from gateway.stores.versions import SchemaVersionError
 
 IN_TABLES = (
     *("started_at", "request_id", "org", "key", "model_served", "provider", "tier_served", "outcome", "attempts"),
-    *("input_tokens", "output_tokens", "cost_micro_usd", "duration_ms"),
+    *("input_tokens", "output_tokens", "cost_micro_usd", "own_cost_micro_usd", "duration_ms"),
 )
 """The members of a request that fit a terminal; the others are in `--json` and `--csv`."""
 

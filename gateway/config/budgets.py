@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from gateway.config.parse import Parsed
+from gateway.config.priced import unpriced
 from gateway.config.problems import Problem, Where
 from gateway.config.rights import rights
 from gateway.config.structs import Config
@@ -15,10 +16,10 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     for where, budget in _budgets(parsed.config):
         if budget is not None and budget.usd is None and budget.tokens is None:
             yield parsed.problem((*where, "budget"), "says no amount: write one, such as {usd: 5}")
-    for name, model in parsed.config.models.items():
-        spender = next((key for key in parsed.config.keys if model.price is None and _spends_on(parsed.config, key, name)), None)
+    for name, why in unpriced(parsed.config).items():
+        spender = next((key for key in parsed.config.keys if _spends_on(parsed.config, key, name)), None)
         if spender is not None:
-            message = f"is missing, and key '{spender.name}' may use this model under a budget: nobody would know what it spends"
+            message = f"{why}, and key '{spender.name}' may use this model under a budget: nobody would know what it spends"
             yield parsed.problem(("models", name, "price"), message)
 
 

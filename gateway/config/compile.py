@@ -1,15 +1,18 @@
 """A `Config` to the `Catalogue` that requests are decided by: names resolved, plans applied to keys, prices in nano-USD.
 
-A file price in USD per million tokens has at most three decimals (its type sees to it), so that times 1000 is a whole number of
-nano-USD a token. Takes a configuration that `check` found sound.
+Takes a configuration that `check` found sound.
 """
 
-from decimal import Decimal
+from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
+from gateway.config.price_list import price_list
+from gateway.config.prices import Pricing
 from gateway.config.rights import enforced, plan_name, rights
 from gateway.config.structs import Config
 from gateway.config.structs.serving import Breaker
-from gateway.config.structs.supply import CapacityLimits, Model, Price, Provider
+from gateway.config.structs.supply import CapacityLimits, Model, Provider
 from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limits, Org
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
@@ -20,9 +23,6 @@ from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
 
-_NANO_USD_PER_TOKEN = 1000
-"""What 1 USD per million tokens is."""
-
 _NANO_USD = 1_000_000_000
 
 
@@ -30,7 +30,9 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     """Return the snapshot that this configuration means. `pepper` is what the digests of keys are made with."""
     priced = config.tiers.priced()
     providers = {name: _provider(name, provider, config.limits.sse_event_bytes) for name, provider in config.providers.items()}
+    pricing = Pricing(price_list(), config.providers, int(datetime.now(UTC).timestamp() * 1000))
     models = {name: _model(name, model, providers, frozenset(priced)) for name, model in config.models.items()}
+    models = {name: _priced(model, config.models[name], pricing) for name, model in models.items()}
     return Catalogue(
         models=models,
         names=models | {alias: model for model in models.values() for alias in model.aliases},
@@ -118,7 +120,6 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
             )
             for deployment in model.deployments
         ),
-        price=None if model.price is None else _price(model.price),
         fallbacks=model.fallbacks,
         timeouts=catalogue.Timeouts(**{name: getattr(timeouts, name) for name in catalogue.Timeouts.__struct_fields__}),
         limits=_capacity(model.limits),
@@ -127,16 +128,11 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
     )
 
 
-def _price(price: Price) -> catalogue.Price:
-    return catalogue.Price(
-        input=_nano_usd(price.input),
-        output=_nano_usd(price.output),
-        cached_input=None if price.cached_input is None else _nano_usd(price.cached_input),
-    )
-
-
-def _nano_usd(usd_per_million: Decimal) -> int:
-    return int(usd_per_million * _NANO_USD_PER_TOKEN)
+def _priced(model: catalogue.Model, written: Model, pricing: Pricing) -> catalogue.Model:
+    """Return a model with its price, and its deployments with what they cost the operator."""
+    costs = map(pricing.of_deployment, written.deployments)
+    deployments = tuple(replace(each, cost=cost) for each, cost in zip(model.deployments, costs, strict=True))
+    return replace(model, price=pricing.of_model(written), deployments=deployments)
 
 
 def _capacity(limits: CapacityLimits) -> catalogue.Limits:

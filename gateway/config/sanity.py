@@ -63,8 +63,6 @@ def warn(parsed: Parsed) -> Iterator[Problem]:
 
 def _models(parsed: Parsed) -> Iterator[Problem]:
     for name, model in parsed.config.models.items():
-        if model.price is None:
-            yield parsed.problem(("models", name, "price"), "is missing: what this model costs is recorded as unknown")
         if model.timeouts.first_content_s > model.timeouts.total_s:
             yield parsed.problem(
                 ("models", name, "timeouts", "first_content"), "is longer than total, which ends the request first"

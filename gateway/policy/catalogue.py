@@ -1,6 +1,6 @@
 """What the configuration means to a request: models, deployments, keys and their rights, as frozen values.
 
-`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Seconds, and nano-USD a token. Pure.
+`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Seconds, and nano-USD. Pure.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.policy.fallback import Fallback
 from gateway.policy.natures import Nature
+from gateway.policy.prices import Price
 from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
@@ -94,14 +95,6 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 900.0
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What the org is charged, in nano-USD a token. `cached_input` is the part of the input that was cached."""
-
-    input: int
-    output: int
-    cached_input: int | None = None
-
-
 class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider differs from its dialect. `offset_past_prompt`: the `text_offset` made of its chat counts the prompt too."""
 
@@ -149,7 +142,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling."""
+    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling.
+
+    `cost` is what the operator pays for it, None where nobody knows.
+    """
 
     id: str
     provider: Provider
@@ -158,6 +154,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     order: int = 1
     limits: Limits = NO_LIMITS
+    cost: Price | None = None
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):

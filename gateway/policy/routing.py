@@ -21,8 +21,8 @@ from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_to
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
-from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Wish, echoes, multiplier, served
+from gateway.policy.pricing import near, timetable
+from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.policy.ways import Way, weighted_order
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
 
@@ -85,8 +85,8 @@ class Planner:
         self._chains: dict[tuple[str, str], Chain] = {}
         self._ways: dict[tuple[str, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]] = {}
 
-    def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
-        """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
+    def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int, now_unix_ms: int = 0) -> Plan:
+        """Return the plan; `dice` (62 random bits) spreads requests over equal deployments, `now_unix_ms` tells the prices.
 
         Raises `ModelNotFound`, `Unprocessable` and what `REFUSALS` are: every model that the client names is judged before any is
         tried. One that only the configuration names is left out instead.
@@ -119,7 +119,7 @@ class Planner:
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
         own = patiences[0] if request.models is None and len(patiences) > 1 else NO_PATIENCE
-        return Plan(reserved(candidates, request), fallback.on, fallback.max_attempts, patiences[-1], own)
+        return Plan(reserved(candidates, request, now_unix_ms), fallback.on, fallback.max_attempts, patiences[-1], own)
 
     def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
@@ -165,12 +165,13 @@ class Planner:
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
+        served = Echo(target.tier, multiplier(target.tier, billed))
         echoed = echoes(target.tier, target.deployment.provider, billed)
-        tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
+        tariffs = timetable(target.model.price, served, echoed, target.deployment.cost)
         pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
         upstream = upstream_of(target.deployment, terms)
-        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
+        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience)
 
 
 REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLengthExceeded)
@@ -197,11 +198,13 @@ def able(tiers: tuple[tuple[Way, ...], ...], request: InferenceRequest) -> tuple
     raise UnsupportedParameter(f"The model '{target.model.name}' does not support '{field}'", param=field)
 
 
-def reserved(candidates: Sequence[Candidate], request: InferenceRequest) -> tuple[Candidate, ...]:
+def reserved(candidates: Sequence[Candidate], request: InferenceRequest, now_unix_ms: int) -> tuple[Candidate, ...]:
     """Return the candidates; where they spend a budget, each with what the dearest may cost, since any may come to serve."""
     if not any(candidate.row.spends_budget for candidate in candidates):
         return tuple(candidates)
-    most = max(most_nano_usd(request, each.target.model, each.way.tariff) for each in candidates)
+    most = max(
+        most_nano_usd(request, each.target.model, tariff) for each in candidates for tariff in near(each.way.tariffs, now_unix_ms)
+    )
     held = (replace(each.row.estimate, cost_nano_usd=most) for each in candidates)
     return tuple(replace(each, row=replace(each.row, estimate=cost)) for each, cost in zip(candidates, held, strict=True))
 

@@ -9,9 +9,11 @@ from gateway.policy.capabilities import endpoints_for, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
-from gateway.policy.explanation import Charged, Hold, TierChoice
+from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
 from gateway.policy.natures import KEPT
+from gateway.policy.prices import Exact, Price, Stepped
+from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -197,3 +199,36 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
 def spending(served: Tier) -> str:
     """Return what a tier spends of its caller; concurrency always holds."""
     return f"{served} spends {'no' if served in SPENDS_NO_RATES else 'the'} rates of key and org"
+
+
+def priced(price: Price, tariff: Tariff) -> str:
+    """Return by which price a target is charged."""
+    if tariff.tier in price.tiers:
+        return f"{price.source}, its own for {tariff.tier}"
+    return f"{price.source} x {float(tariff.multiplier):g}, tiers.{tariff.tier}.price"
+
+
+def rates(price: Price, sold: Stepped, tariff: Tariff) -> Rates:
+    """Return the rates of the tier that is served."""
+    steps = (
+        Above(above_tokens=step.above, input_nano_usd_per_token=figure(step.input), output_nano_usd_per_token=figure(step.output))
+        for step in sold.steps
+    )
+    return Rates(
+        input_nano_usd_per_token=figure(sold.input),
+        output_nano_usd_per_token=figure(sold.output),
+        cached_input_nano_usd_per_token=None if sold.cached_input is None else figure(sold.cached_input),
+        cache_write_nano_usd_per_token=None if sold.cache_write is None else figure(sold.cache_write),
+        reasoning_nano_usd_per_token=None if sold.reasoning is None else figure(sold.reasoning),
+        per_request_nano_usd=figure(sold.per_request),
+        steps=tuple(steps),
+        multiplier=float(tariff.multiplier),
+        source=price.source,
+        version=price.version,
+        cost_source=None if tariff.cost is None else tariff.cost.source,
+    )
+
+
+def figure(amount: Exact) -> float:
+    """Return an exact amount as JSON has it."""
+    return int(amount) if amount.denominator == 1 else float(amount)

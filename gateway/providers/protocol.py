@@ -12,7 +12,7 @@ import msgspec
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
 from gateway.policy.natures import Nature
-from gateway.policy.pricing import Tariff
+from gateway.policy.pricing import Tariff, in_force
 from gateway.policy.record import Record
 from gateway.policy.routing import Candidate
 from gateway.wire.request import Endpoint, InferenceRequest
@@ -24,7 +24,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
     none or changes its own, `created_s` (Unix time) where it has none by its dialect. `show_usage` lets a stream's usage through.
-    `tariff` makes `usage.estimated_cost`, where there is a price.
+    `tariff` makes `usage.estimated_cost`, where there is a price: that of the request's admission.
     """
 
     endpoint: Endpoint
@@ -52,7 +52,8 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -> Edits:
     """Return what is changed in the answer of this candidate's."""
-    deployment, tariff = candidate.target.deployment, candidate.way.tariff
+    deployment = candidate.target.deployment
+    tariff = in_force(candidate.way.tariffs, record.admitted_unix_ms or record.started_unix_ms)
     quirks = deployment.provider.quirks
     return Edits(
         endpoint=request.endpoint,
@@ -61,7 +62,7 @@ def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -
         id=record.request_id,
         created_s=record.started_unix_ms // 1000,
         show_usage=bool(request.include_usage),
-        tariff=tariff if request.endpoint.generates else tariff.without_echoes(),
+        tariff=tariff if request.endpoint.generates else tariff.without_echoes,
         upstream_model=deployment.upstream_model,
         choices=request.n * request.prompts,
         running_usage=request.wants_running_usage,

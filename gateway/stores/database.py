@@ -23,6 +23,9 @@ Answer = TypeVar("Answer")
 PLAIN = "ok"
 """The end of an attempt that needs no row of its own where it was the only one: the request's row says it all."""
 
+TRIED = Event.__struct_fields__.index("tried")
+"""The one field that is rows of another table; how many there are has its column."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -105,7 +108,8 @@ class Writer:
 
 def _row(each: Event) -> tuple[object, ...]:
     # The tables' columns stand in the order of the values' fields.
-    return (*astuple(each)[:-1], len(each.tried))
+    values = astuple(each)
+    return (*values[:TRIED], len(each.tried), *values[TRIED + 1 :])
 
 
 def _attempt_rows(each: Event) -> list[tuple[object, ...]]:

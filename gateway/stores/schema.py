@@ -40,6 +40,9 @@ EVENTS = Table(
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
     Column("attempts", SmallInteger, nullable=False),
+    Column("own_cost_nano_usd", BigInteger),
+    Column("price_version", Text),
+    Column("cache_write_tokens", BigInteger, nullable=False, server_default="0"),
     Index("usage_event_started", "started_unix_ms"),
     sqlite_with_rowid=False,
 )

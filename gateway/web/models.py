@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from time import time
 from typing import Any
 
 import msgspec
@@ -10,14 +11,15 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 from gateway.policy.access import find_model, may_use
-from gateway.policy.catalogue import Catalogue, Key, Model, Price
+from gateway.policy.catalogue import Catalogue, Key, Model
+from gateway.policy.prices import Exact, Price, at
 from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
 
 MODEL_CREATED_S = 1_735_689_600
 """What every model says it was created: a constant, since clients cache by it and a config file knows no better (2025-01-01)."""
 
 NANO_USD = Decimal(10) ** -9
-PER_MILLION = Decimal(10) ** -3
+PER_MILLION = 1_000
 """A price in nano-USD a token, in USD a million."""
 
 
@@ -91,11 +93,12 @@ class Catalogues(msgspec.Struct, frozen=True):
 
 def card(name: str, model: Model, contract: Contract, *, verbose: bool) -> ModelCard:
     """Return one entry of the list."""
+    price = at(model.price, int(time() * 1000))
     if contract is DEEPINFRA:
-        about = Metadata(context_length=model.context_window, max_tokens=model.max_output_tokens, pricing=rates(model.price))
+        about = Metadata(context_length=model.context_window, max_tokens=model.max_output_tokens, pricing=rates(price))
         return DeepInfraCard(id=name, root=name, metadata=about)
     if contract is NEBIUS and verbose:
-        return NebiusCard(id=name, name=name, context_length=model.context_window, pricing=pricing(model.price))
+        return NebiusCard(id=name, name=name, context_length=model.context_window, pricing=pricing(price))
     return ModelCard(id=name)
 
 
@@ -103,15 +106,22 @@ def rates(price: Price | None) -> Rates | None:
     """Return a price as DeepInfra states it."""
     if price is None:
         return None
-    found = [None if each is None else float(each * PER_MILLION) for each in (price.input, price.output, price.cached_input)]
-    return Rates(input_tokens=found[0] or 0.0, output_tokens=found[1] or 0.0, cache_read_tokens=found[2])
+    cached = None if price.cached_input is None else float(price.cached_input / PER_MILLION)
+    return Rates(
+        input_tokens=float(price.input / PER_MILLION), output_tokens=float(price.output / PER_MILLION), cache_read_tokens=cached
+    )
 
 
 def pricing(price: Price | None) -> Pricing | None:
     """Return a price as Nebius states it."""
     if price is None:
         return None
-    return Pricing(prompt=f"{price.input * NANO_USD:f}", completion=f"{price.output * NANO_USD:f}")
+    return Pricing(prompt=in_usd(price.input), completion=in_usd(price.output))
+
+
+def in_usd(nano_usd: Exact) -> str:
+    """Return an exact amount in USD, as a decimal."""
+    return f"{Decimal(nano_usd.numerator) / nano_usd.denominator * NANO_USD:f}"
 
 
 def model_routes(prefix: str, contract: Contract, catalogues: Catalogues) -> tuple[HTTPRouteHandler, ...]:

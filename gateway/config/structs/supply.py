@@ -143,35 +143,54 @@ class Timeouts(Section, frozen=True, kw_only=True):
     total_s: Period = field(name="total", default=900.0)
 
 
-class Rates(Section, frozen=True, kw_only=True):
-    """Prices of one kind of service, in USD per million tokens."""
+class PartRates(Section, frozen=True, kw_only=True):
+    """What is priced otherwise than the whole: USD per million tokens, `per_request` USD. What is not written stays as it is."""
 
-    input: UsdPerMillion
-    output: UsdPerMillion
+    input: UsdPerMillion | None = None
+    output: UsdPerMillion | None = None
     cached_input: UsdPerMillion | None = None
+    cache_write: UsdPerMillion | None = None
+    reasoning: UsdPerMillion | None = None
+    per_request: Factor | None = None
 
 
-class PriceStep(Rates, frozen=True, kw_only=True):
+class PriceStep(PartRates, frozen=True, kw_only=True):
     """The prices of a request whose input is above so many tokens; they hold for all of it."""
 
     above: Count
 
 
-class Price(Rates, frozen=True, kw_only=True):
-    """What the org is charged, in USD per million tokens; `per_request` in USD. `input` includes what was cached."""
+class TierPrice(PartRates, frozen=True, kw_only=True):
+    """A tier's own prices, which no multiplier changes."""
 
+    steps: tuple[PriceStep, ...] = ()
+
+
+class Price(Section, frozen=True, kw_only=True):
+    """Prices in USD per million tokens; `per_request` in USD.
+
+    `input` includes what was cached and what was cached anew, `output` includes reasoning: a part without a price of its own
+    costs what the whole does. A price holds from its day on (UTC); several follow each other.
+    """
+
+    input: UsdPerMillion
+    output: UsdPerMillion
+    cached_input: UsdPerMillion | None = None
     cache_write: UsdPerMillion | None = None
     reasoning: UsdPerMillion | None = None
     per_request: Factor | None = None
     steps: tuple[PriceStep, ...] = ()
-    tiers: dict[Tier, Rates] = {}
+    tiers: dict[Tier, TierPrice] = {}
     from_date: datetime.date | None = field(name="from", default=None)
+
+
+Prices = Price | Annotated[tuple[Price, ...], msgspec.Meta(min_length=1)]
 
 
 class Deployment(Section, frozen=True, kw_only=True):
     """A model at a provider. `order` 2 is tried only when no 1 can; `weight` splits the traffic inside an order.
 
-    `max_concurrency` absent is no ceiling. `cost` is what the operator pays.
+    `max_concurrency` absent is no ceiling. `cost` is what the operator pays; absent, it is the catalogue's price.
     """
 
     provider: Name
@@ -180,12 +199,15 @@ class Deployment(Section, frozen=True, kw_only=True):
     weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     order: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     limits: CapacityLimits = CapacityLimits()
-    cost: Price | None = None
+    cost: Prices | None = None
     capabilities: Capabilities | None = None
 
 
 class Model(Section, frozen=True, kw_only=True):
-    """What clients name. `tiers` absent offers every tier that has a price. Token counts absent are not checked."""
+    """What clients name. `tiers` absent offers every tier that has a price. Token counts absent are not checked.
+
+    `price` is what the org is charged; absent, it is the catalogue's of the first deployment that has one.
+    """
 
     deployments: Annotated[tuple[Deployment, ...], msgspec.Meta(min_length=1)]
     aliases: tuple[ModelName, ...] = ()
@@ -193,7 +215,7 @@ class Model(Section, frozen=True, kw_only=True):
     max_output_tokens: Count | None = None
     max_n: Count | None = None
     tiers: tuple[Tier, ...] | None = None
-    price: Price | None = None
+    price: Prices | None = None
     fallbacks: tuple[ModelName, ...] = ()
     timeouts: Timeouts = Timeouts()
     capabilities: Capabilities = Capabilities()

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Quirks, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import echoes
 from gateway.providers import DIALECTS, NATURES

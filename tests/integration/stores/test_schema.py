@@ -135,7 +135,7 @@ def test_events_have_the_columns_of_the_table() -> None:
 
 
 def test_the_columns_stand_in_the_order_of_the_values_fields() -> None:
-    assert [column.name for column in EVENTS.c] == [*Event.__struct_fields__[:-1], "attempts"]
+    assert [column.name for column in EVENTS.c] == ["attempts" if name == "tried" else name for name in Event.__struct_fields__]
     assert [column.name for column in ATTEMPTS.c] == ["request_id", "n", *Attempt.__struct_fields__[:-1]]
 
 

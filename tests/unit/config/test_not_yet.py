@@ -39,20 +39,12 @@ OF_A_PROVIDER = {
 OF_A_MODEL = {
     "strategy": "latency",
     "capabilities.priority_field": "true",
-    "price.steps": "[{above: 200000, input: 2, output: 4}]",
-    "price.tiers": "{flex: {input: 1, output: 1}}",
-    "price.cache_write": "1",
-    "price.reasoning": "1",
-    "price.per_request": "0.01",
-    "price.from": "2027-01-01",
 }
-OF_A_DEPLOYMENT = {"capabilities": "{tools: false}", "cost": "{input: 1, output: 1}"}
+OF_A_DEPLOYMENT = {"capabilities": "{tools: false}"}
 
 
 def _nested(field: str, value: str) -> str:
     section, _, name = field.rpartition(".")
-    if section == "price":
-        return f"price: {{input: 1, output: 1, {name}: {value}}}"
     return f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
 
 

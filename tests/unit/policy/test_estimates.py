@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.policy.answers import Learned
-from gateway.policy.catalogue import Price
 from gateway.policy.charges import Estimate
 from gateway.policy.estimates import FEWEST_SAMPLES, FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_nano_usd
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.wire.request import Endpoint
 from tests.catalogues import model, request

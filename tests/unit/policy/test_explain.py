@@ -13,7 +13,6 @@ from gateway.policy.catalogue import (
     Guards,
     Key,
     Limits,
-    Price,
     Queue,
     Secret,
     Tier,
@@ -22,6 +21,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.explain import Asked, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
+from gateway.policy.prices import Price
 from gateway.providers import NATURES
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider

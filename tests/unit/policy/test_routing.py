@@ -16,7 +16,6 @@ from gateway.policy.catalogue import (
     Guards,
     Limits,
     Model,
-    Price,
     Queue,
     Tier,
     TierTerms,
@@ -26,6 +25,7 @@ from gateway.policy.estimates import LONGEST_HOLD_TOKENS
 from gateway.policy.experience import Experience
 from gateway.policy.limits import budget_charge, charges
 from gateway.policy.patience import NO_PATIENCE
+from gateway.policy.prices import Price
 from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, refusal_status, remaining
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest

@@ -1,6 +1,7 @@
 import pytest
 
-from gateway.policy.catalogue import Price, Tier
+from gateway.policy.catalogue import Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Echo, Echoes
 from gateway.wire.usage import Usage
@@ -20,7 +21,7 @@ def test_untouched_bytes_stay() -> None:
 
 class TestUsage:
     def test_asked_for_it_is_the_last_event_with_our_cost_and_without_theirs(self) -> None:
-        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), 1.5))
+        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5)))
         told = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1}, prompt_tokens_details={"cached_tokens": 4})
         found = run(role(), says("a"), ends(), chunk([], usage=told), DONE, edits=priced)
         last = found.chunks[-1]
@@ -103,7 +104,7 @@ class TestIdentity:
         lower = edits(
             tier="priority",
             show_usage=True,
-            tariff=Tariff(Price(input=1000, output=2000), 1.5, LOWER),
+            tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), LOWER),
         )
         found = run(role(), says("a", service_tier="on_demand"), ends(), chunk([], usage=usage()), DONE, edits=lower)
         assert {sent["service_tier"] for sent in found.chunks} == {"default"}
@@ -111,7 +112,8 @@ class TestIdentity:
         assert found.chunks[-1]["usage"] == usage(estimated_cost=5e-05)
 
     def test_a_tier_that_is_told_late_holds_from_there_on(self) -> None:
-        lower = edits(tier="priority", show_usage=True, tariff=Tariff(Price(input=1000, output=2000), 1.5, LOWER))
+        dear = Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), LOWER)
+        lower = edits(tier="priority", show_usage=True, tariff=dear)
         told = (says("b", service_tier="on_demand"), says("c", service_tier="on_demand"), ends(), chunk([], usage=usage()))
         found = run(says("a"), says("a"), *told, DONE, edits=lower)
         assert [sent["service_tier"] for sent in found.chunks] == ["priority"] * 2 + ["default"] * 4

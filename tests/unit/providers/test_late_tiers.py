@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gateway.policy.catalogue import Price, Tier
+from gateway.policy.catalogue import Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import Echo, Echoes
 from gateway.providers import DIALECTS
@@ -22,8 +23,8 @@ from tests.unit.providers.streams import DONE, chunk, ends, event, role, says, u
 
 HIGH, LOW = Echo(Tier.PRIORITY, 2.0), Echo(Tier.DEFAULT, 1.0)
 WORDS = {"priority": HIGH, "auto": HIGH, "default": LOW, "standard_only": LOW}
-APPLIED = Tariff(Price(input=1000, output=2000), 2.0, Echoes(WORDS, LOW))
-ALWAYS = Tariff(Price(input=1000, output=2000), 2.0, Echoes({"default": LOW, "standard_only": LOW}))
+APPLIED = Tariff(Price(input=1000, output=2000), HIGH, Echoes(WORDS, LOW))
+ALWAYS = Tariff(Price(input=1000, output=2000), HIGH, Echoes({"default": LOW, "standard_only": LOW}))
 DEAR, USUAL = b'"estimated_cost":0.0001', b'"estimated_cost":0.00005'
 
 

@@ -97,7 +97,10 @@ class TestAnswers:
 
     def test_a_lower_tier_is_echoed(self) -> None:
         echoes = Echoes({"default": Echo(Tier.DEFAULT, 1.0)})
-        found = answer(encode(response()), replace(EDITS, tier="priority", tariff=Tariff(EDITS.tariff.price, 2.0, echoes)))
+        found = answer(
+            encode(response()),
+            replace(EDITS, tier="priority", tariff=Tariff(EDITS.tariff.price, Echo(Tier.PRIORITY, 2.0), echoes)),
+        )
         assert isinstance(found, Answer)
         shown = msgspec.json.decode(found.body)
         assert (shown["service_tier"], shown["usage"]["estimated_cost"]) == ("default", COST)

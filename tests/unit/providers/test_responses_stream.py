@@ -93,7 +93,8 @@ class TestWhatGoesOut:
 
     def test_the_last_word_on_the_tier_counts(self) -> None:
         echoes = Echoes({"default": Echo(Tier.DEFAULT, 1.0)})
-        found = play(stream(), replace(EDITS, tier="priority", tariff=Tariff(EDITS.tariff.price, 2.0, echoes)))
+        tariff = Tariff(EDITS.tariff.price, Echo(Tier.PRIORITY, 2.0), echoes)
+        found = play(stream(), replace(EDITS, tier="priority", tariff=tariff))
         shown = [each["response"]["service_tier"] for each in events(found.out) if "response" in each]
         assert (shown, found.reader.tier) == (["priority", "priority", "default"], "default")
         assert events(found.out)[-1]["response"]["usage"]["estimated_cost"] == COST

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.policy.catalogue import Deployment, Price, Provider, Tier
+from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.providers import DIALECTS
 from gateway.providers.protocol import Answer, Edits
