@@ -8,11 +8,13 @@ import pytest
 from gateway.policy.periods import DAY_MS
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import Event, Rank, decode
-from gateway.stores.spending import LedgerUnavailableError, Spending
+from gateway.stores.spending import LedgerUnavailableError, Spending, Spent
 from tests.integration.stores.ledger_world import fields
 
 BEGAN_MS = 1_793_491_200_000
 MINUTE_MS = 60_000
+ANSWER_TOKENS = 30
+"""In and out, of each request; what is cached or reasoning is in them."""
 
 
 def event(n: int, started_ms: int, cost_nano_usd: int | None, **changes: object) -> Event:
@@ -39,21 +41,21 @@ async def spending(writer: Writer, reader: Reader) -> Spending:
 
 
 @pytest.mark.parametrize(
-    ("payer", "spent"),
+    ("payer", "nano_usd", "tokens"),
     [
-        ({"org": "acme"}, 11_010),
-        ({"key_id": "k1"}, 101_010),
-        ({"key_id": "k2"}, 10_000),
-        ({"org": "acme", "project": "search"}, 1_000),
-        ({"org": "nobody"}, 0),
+        ({"org": "acme"}, 11_010, 4 * ANSWER_TOKENS),
+        ({"key_id": "k1"}, 101_010, 4 * ANSWER_TOKENS),
+        ({"key_id": "k2"}, 10_000, ANSWER_TOKENS),
+        ({"org": "acme", "project": "search"}, 1_000, ANSWER_TOKENS),
+        ({"org": "nobody"}, 0, 0),
     ],
 )
-async def test_what_ended_in_the_period_counts(spending: Spending, payer: dict[str, str], spent: int) -> None:
-    assert await spending.nano_usd(payer, BEGAN_MS) == spent
+async def test_what_ended_in_the_period_counts(spending: Spending, payer: dict[str, str], nano_usd: int, tokens: int) -> None:
+    assert await spending.spent(payer, BEGAN_MS) == Spent(nano_usd, tokens)
 
 
 async def test_a_ledger_that_is_not_there_says_nothing(tmp_path: Path) -> None:
     reader = Reader(f"sqlite:///{tmp_path}/none.db")
     with pytest.raises(LedgerUnavailableError):
-        await Spending(reader).nano_usd({"org": "acme"}, BEGAN_MS)
+        await Spending(reader).spent({"org": "acme"}, BEGAN_MS)
     await reader.close()

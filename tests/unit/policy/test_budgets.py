@@ -7,11 +7,11 @@ from gateway.policy.answers import Cause, Granted, Refused, Unseeded
 from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.charges import Charge, Estimate
 from gateway.policy.claims import place_of
-from gateway.policy.limits import DAY_MS, budget_charge
+from gateway.policy.limits import DAY_MS, budget_charges
 from tests.unit.policy.leases import NOW_MS, TTL_MS, Store, deployment, key, row
 
-DAY = budget_charge("kb:ci", Budget(nano_usd=100, period="day"))
-MONTH = budget_charge("ob:acme", Budget(nano_usd=1_000, period="month"))
+[DAY] = budget_charges("kb:ci", Budget(nano_usd=100, period="day"))
+[MONTH] = budget_charges("ob:acme", Budget(nano_usd=1_000, period="month"))
 SLOT = deployment("a/one", Limits(concurrency=9))
 
 

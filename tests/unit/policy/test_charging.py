@@ -5,7 +5,7 @@ import pytest
 from gateway.policy.catalogue import Budget, Guards, Limits, Org, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Reach
 from gateway.policy.charging import MOST_SLOTS, Target, Tenant, ceiling, target_charges
-from gateway.policy.limits import budget_charge, payer_of
+from gateway.policy.limits import budget_charges, payer_of
 from tests.catalogues import TERMS, deployment, key, model
 
 FULL = Limits(rpm=10, tpm=1000, rpd=100, concurrency=4)
@@ -95,6 +95,6 @@ def test_budgets_stand_first_and_hold_for_every_tier(tier: Tier) -> None:
 
 
 def test_the_ledger_knows_whose_a_budget_is() -> None:
-    owners = ("kb:k1", "pb:acme:search", "ob:acme")
-    found = [payer_of(budget_charge(owner, Budget(nano_usd=1, period="week"))) for owner in owners]
-    assert found == [{"key_id": "k1"}, {"org": "acme", "project": "search"}, {"org": "acme"}]
+    owners, both = ("kb:k1", "pb:acme:search", "ob:acme"), Budget(nano_usd=1, tokens=9, period="week")
+    found = [payer_of(each) for owner in owners for each in budget_charges(owner, both)]
+    assert found[::2] == found[1::2] == [{"key_id": "k1"}, {"org": "acme", "project": "search"}, {"org": "acme"}]
