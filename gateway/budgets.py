@@ -19,7 +19,7 @@ from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Acquire, Adopt, Seed, Switch
 from gateway.policy.answers import Answer, Granted, Levels, Refused, Unseeded
 from gateway.policy.charges import Charge, Unit
-from gateway.policy.limits import payer_of
+from gateway.policy.limits import budget_of, payer_of
 from gateway.policy.periods import bounds_ms
 from gateway.stores.spending import LedgerUnavailableError, Spending
 
@@ -82,7 +82,7 @@ class Budgeted:
         for charge in unseeded.charges:
             began_ms, _ = bounds_ms(unseeded.now_ms, charge.period_ms)
             try:
-                spent = await self._spending.spent(payer_of(charge), began_ms)
+                spent = await self._spending.spent(budget_of(charge), payer_of(charge), began_ms)
             except LedgerUnavailableError as error:
                 log.exception("budget_unknown", budget=charge.scope)
                 text = "The gateway cannot tell at the moment what is left of a budget"

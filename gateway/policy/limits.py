@@ -19,7 +19,19 @@ from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.growth import BASE_MILLI, at_scale, next_scale, window_quota
 from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
 
-__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charges", "charges", "payer_of", "uses", "weight"]
+__all__ = [
+    "DAY_MS",
+    "EXACT",
+    "LAYOUT",
+    "MINUTE_MS",
+    "Bucket",
+    "budget_charges",
+    "budget_of",
+    "charges",
+    "payer_of",
+    "uses",
+    "weight",
+]
 
 MINUTE_MS = 60_000
 
@@ -31,6 +43,9 @@ STRICT_PERCENT = 15
 
 PAYERS: Mapping[str, tuple[str, ...]] = {"kb": ("key_id",), "pb": ("org", "project"), "ob": ("org",)}
 """What the parts of a budget's name are, by the first of them."""
+
+TOKENS = ":tokens"
+"""Behind a budget's name, the bucket of its tokens; the bucket of its money has the name alone."""
 
 LAYOUT = (
     (Dimension.RPM, Kind.RATE, Unit.REQUEST, MINUTE_MS),
@@ -76,7 +91,7 @@ def budget_charges(owner: str, budget: Budget) -> tuple[Charge, ...]:
     scope, period_ms = f"{whose}:{budget.period}:{name}", PERIODS[budget.period]
     amounts = (
         (scope, Dimension.BUDGET, Unit.NANO_USD, budget.nano_usd),
-        (f"{scope}:tokens", Dimension.BUDGET_TOKENS, Unit.BUDGET_TOKENS, budget.tokens),
+        (f"{scope}{TOKENS}", Dimension.BUDGET_TOKENS, Unit.BUDGET_TOKENS, budget.tokens),
     )
     return tuple(
         Charge(
@@ -96,6 +111,11 @@ def budget_charges(owner: str, budget: Budget) -> tuple[Charge, ...]:
         for scope, dimension, unit, most in amounts
         if most is not None
     )
+
+
+def budget_of(charge: Charge) -> str:
+    """Return the name of the budget that a charge is of: its money and its tokens have the same."""
+    return charge.scope.removesuffix(TOKENS)
 
 
 def payer_of(charge: Charge) -> dict[str, str]:

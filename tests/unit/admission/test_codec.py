@@ -21,10 +21,12 @@ from gateway.admission.codec import (
 )
 from gateway.policy.admission import Ending, Lesson, Precedence, Row, Sign, Upstream
 from gateway.policy.answers import Cause, Granted, Growth, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
-from gateway.policy.catalogue import Breaker, Budget, Dynamic, Limits, Tier
+from gateway.policy.catalogue import Breaker, Budget, Dynamic, Guards, Key, Limits, Org, Tier
 from gateway.policy.charges import Charge, Estimate, Reach
+from gateway.policy.charging import Target, Tenant, target_charges
 from gateway.policy.limits import budget_charges, charges
 from gateway.policy.upstreams import Condition
+from tests.catalogues import TERMS, model
 
 PREFIX = "tg:v1:{c0}:"
 KEY = charges("k:ci", Limits(rpm=60, concurrency=2), reach=Reach.REQUEST, tenant=True, ends_walk=True)
@@ -64,6 +66,34 @@ def test_a_budget_has_the_first_place_of_a_scope_of_its_own() -> None:
     encoded = RowEncoder(PREFIX).encode(row((BUDGET, *KEY)))
     assert encoded.keys == ("tg:v1:{c0}:kb:month:ci", "tg:v1:{c0}:k:ci")
     assert unpacked(encoded.groups[0]) == [0, 1, 9, 1, 5, 5_000_000_000, 0, 0, 1]
+
+
+def test_its_tokens_have_the_same_place_of_another() -> None:
+    encoded = RowEncoder(PREFIX).encode(row((*budget_charges("kb:ci", Budget(tokens=700, period="day")), *KEY)))
+    assert encoded.keys == ("tg:v1:{c0}:kb:day:ci:tokens", "tg:v1:{c0}:k:ci")
+    assert unpacked(encoded.groups[0]) == [0, 1, 9, 1, 6, 700, 0, 86_400_000, 1]
+
+
+def test_however_many_scopes_a_row_has_one_digit_tells() -> None:
+    every, budget = Limits(rpm=1, concurrency=1), Budget(nano_usd=1, tokens=1)
+    key = Key(
+        id="ci",
+        name="ci",
+        org="acme",
+        plan="p",
+        project="search",
+        limits=every,
+        per_model={"m": every},
+        flex=Guards(rpm=1),
+        budget=budget,
+        project_budgets={"search": budget},
+        project_limits={"search": every},
+    )
+    org, served = Org(name="acme", limits=every, per_model={"m": every}, budget=budget), model("m", limits=every)
+    target = Target(served, served.deployments[0], Tier.FLEX)
+    charged = target_charges(Tenant(key, org), target, TERMS[Tier.FLEX], walks_past_rates=False)
+    encoded = RowEncoder(PREFIX).encode(row(charged))
+    assert (len(encoded.keys), [seat[:2] for seat in encoded.seats]) == (14, [b"0e", b"1e"])
 
 
 def test_a_scope_that_grows_says_by_which_windows_and_how_far() -> None:

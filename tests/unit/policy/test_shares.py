@@ -120,6 +120,19 @@ def test_less_than_a_dollar_is_little_of_any_budget() -> None:
     assert allowances.of(small, 1) == 0
 
 
+def test_of_tokens_a_share_is_little_and_no_figure() -> None:
+    [small] = budget_charges("kb:ci", Budget(tokens=1_000))
+    allowances = Allowances()
+    assert allowances.of(small, 1) == 0, "nothing is known of it"
+    for left, allowed in ((1_000, 5), (20, 5), (19, 0)):
+        allowances.note((Level(small, 1_000 - left, 0, 0),))
+        assert allowances.of(small, 1) == allowed
+    asking = replace(spends(0), charges=(small, *key(LIMITS)), estimate=replace(figures(), budget_tokens=6))
+    allowances.note((Level(small, 0, 0, 0),))
+    assert not allowances.cover(asking, 1)
+    assert allowances.cover(replace(asking, estimate=replace(figures(), budget_tokens=5)), 1)
+
+
 @given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(1, 100))
 def test_all_allowances_together_never_pass_what_was_left(whole: int, spent: int, gateways: int) -> None:
     [budget] = budget_charges("kb:ci", Budget(nano_usd=whole))
