@@ -28,6 +28,7 @@ from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports
 from gateway.admission.spool import SUFFIX, Spool
 from gateway.admission.turns import Turns
+from gateway.alerts import Alerts
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, compile_catalogue
@@ -119,7 +120,7 @@ class Gateway:
         self._reader = Reader(config.database.url.reveal(), config.database.pool)
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None
-        cells = Cells(labels_of(catalogue))
+        cells, experience = Cells(labels_of(catalogue)), Experience()
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
         self._observer = Observer(cells, self._access, self._traces)
@@ -129,8 +130,8 @@ class Gateway:
             Build(RELEASE, time.time()),
             (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
         )
-        self._sweep = Sweep(time.monotonic)
-        experience, budgeted = Experience(), Budgeted(failover, admission, Spending(self._reader))
+        self._sweep, alerts = Sweep(time.monotonic), Alerts(admission, self._tasks, cells)
+        budgeted = Budgeted(failover, admission, Spending(self._reader), alerts)
         self._corridor = Corridor(
             snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
             self._authenticate,
@@ -141,7 +142,7 @@ class Gateway:
                 Reports(failover, self._tasks),
                 RetryBudget(catalogue.fallback.retry_budget),
             ),
-            Bookkeeper(failover, self._observer, experience, time.monotonic),
+            Bookkeeper(failover, self._observer, experience, alerts, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = self._reached_store = False

@@ -6,7 +6,7 @@ client has left and the provider is heard out, the lease is held until its answe
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from math import ceil
 from typing import Protocol
@@ -18,7 +18,7 @@ from gateway.faults import Failed
 from gateway.policy.admission import NO_ENDING, Ending, Lesson, Settle, Sign
 from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
-from gateway.policy.charges import Estimate
+from gateway.policy.charges import NOTHING, Charge, Estimate
 from gateway.policy.experience import Asked, lesson
 from gateway.policy.pricing import Tariff
 from gateway.policy.record import Opened, Outcome, Record, closed
@@ -51,8 +51,8 @@ class Hold(Enum):
 class Books(Protocol):
     """Where a request's end goes: the store's settlement, then metrics and access line."""
 
-    async def settle(self, settlement: Settle) -> Posted | None:
-        """Settle, however long the store takes; return None when it never answered."""
+    async def settle(self, settlement: Settle, budgets: Sequence[Charge]) -> Posted | None:
+        """Settle what spends these budgets, however long the store takes; return None when it never answered."""
         ...
 
     def begin(self, record: Record) -> None:
@@ -81,6 +81,8 @@ class Reservation:
         """The last attempt ended in capacity: nothing is posted."""
         self.left = False
         """The client has gone before it had all of its answer."""
+        self.budgets: tuple[Charge, ...] = ()
+        """What the lease that was granted spends."""
         self._ending = NO_ENDING
         self._tariff = Tariff()
         self._prompt_tokens = 0
@@ -158,7 +160,7 @@ class Reservation:
     def so_far(self) -> Estimate:
         """Return what has been used up to now, for the heartbeat: nothing before the commit, for the attempt may yet fail."""
         if self._source is None:
-            return Estimate(0, 0, 0, 0)
+            return NOTHING
         usage, _ = self.usage()
         return self._used(usage)
 
@@ -240,7 +242,7 @@ class Reservation:
         )
         record.opened = certain
         try:
-            posted = await self._books.settle(settlement)
+            posted = await self._books.settle(settlement, self.budgets)
             if posted is not None:
                 # What a grant that was never heard of came to, only its end can tell.
                 record.opened, record.settled_unix_ms = posted.opened, posted.now_ms
@@ -261,9 +263,8 @@ class Reservation:
         return lesson(self._asked, record.usage)
 
     def _used(self, usage: Usage) -> Estimate:
-        return Estimate(
-            1, usage.input, usage.output, usage.total, cost_nano_usd=self._tariff.cost_nano_usd(usage, self._echo()) or 0
-        )
+        cost_nano_usd = self._tariff.cost_nano_usd(usage, self._echo()) or 0
+        return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=cost_nano_usd, budget_tokens=usage.total)
 
     def _echo(self) -> Echo | None:
         return None if self._source is None else self._tariff.echo(self._source.tier)

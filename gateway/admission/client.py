@@ -186,6 +186,10 @@ class Admission:
         keys = (*self._always, *(f"{self._prefix}{scope}" for scope in groups))
         return codec.levels(await self._run(self._levels, keys, (*groups.values(),)), charges)
 
+    async def claim(self, name: str, for_ms: int) -> bool:
+        """Say that something is one's own to do, for so long. Return whether nobody had said so."""
+        return await self._connection.call(pack(("SET", f"{self._prefix}{name}", "1", "NX", "PX", for_ms))) is not None
+
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
         return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")
 

@@ -157,9 +157,9 @@ local function lapse(id)
   drop_lease(id)
   if not lease then return end
   if waits(lease) and lease.noted == 0 then return withdraw(id, lease, nil) end
-  local used = lease.used == '' and {0, 0, 0, 0, 0, 0} or {from_bytes('dddddd', lease.used)}
+  local used = lease.used == '' and {0, 0, 0, 0, 0, 0, 0} or {from_bytes(FIGURES, lease.used)}
   leave_queue(id, lease)
-  post_all(lease, true, nil, used[MONEY + 1])
+  post_all(lease, true, nil, used)
   end_attempt(id, lease, NOTHING)
   release_all(lease)
   local texts = {}

@@ -1,8 +1,8 @@
 -- Candidate rows, tested and committed. Stands behind core.lua.
 --
 -- Of the scripts that are asked about rows, KEYS from the fifth on are the rows' scopes, row after row, and ARGV from the fifth on the
--- rows. A row is its seat, its estimate, six doubles by unit, and its groups. Before the seat stands 1 or 0, whether nothing comes
--- after the row, and the digit of how many groups there are. A seat is msgpack: {precedence, pool or '', deployment or '', credential,
+-- rows. A row is its seat, its estimate, doubles by unit, and its groups. Before the seat stands 1 or 0, whether nothing comes after
+-- the row, and the hexadecimal digit of how many groups there are. A seat is msgpack: {precedence, pool or '', deployment or '', credential,
 -- slots declared or 0, the part of them that the row's tier may fill, in millionths}. `prior` is what the lease has in buckets, by key
 -- and place.
 --
@@ -19,11 +19,11 @@ local cooled = {}
 
 -- A row as it is tested. Its groups stand in `texts` behind `at`; `keys` behind `base` are their scopes'.
 local function row_of(seated, figures, texts, at, keys, base)
-  local n, seat, its_keys = tonumber(sub(seated, 2, 2)), sub(seated, 3), {}
+  local n, seat, its_keys = tonumber(sub(seated, 2, 2), 16), sub(seated, 3), {}
   local place = decode(seat)
   for g = 1, n do its_keys[g] = keys[base + g] end
   return {
-    row = groups_of(texts, at, n), keys = its_keys, estimate = {from_bytes('dddddd', figures)}, figures = figures, seated = seated,
+    row = groups_of(texts, at, n), keys = its_keys, estimate = {from_bytes(FIGURES, figures)}, figures = figures, seated = seated,
     seat = seat, last = sub(seated, 1, 1) == '1', precedence = place[1], pool = place[2], deployment = place[3],
     credential = place[4], share = place[6],
   }

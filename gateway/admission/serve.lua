@@ -5,7 +5,7 @@ local OVER_LIMIT = 2
 -- The reply to a request with budgets of which nothing is known, nil where there are none: they stand first in each row, one a scope, and
 -- are the same in all.
 local function unseeded()
-  local missing, groups = {}, tonumber(sub(ARGV[FIRST_ROW] or '00', 2, 2))
+  local missing, groups = {}, tonumber(sub(ARGV[FIRST_ROW] or '00', 2, 2), 16)
   for g = 1, groups do
     local key = KEYS[FIRST_KEY + g]
     if not is_budget(key) then break end

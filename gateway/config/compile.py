@@ -149,9 +149,14 @@ def _org(name: str, org: Org) -> catalogue.Org:
 
 
 def _budget(budget: Budget | None) -> catalogue.Budget | None:
-    if budget is None or budget.usd is None:
+    if budget is None:
         return None
-    return catalogue.Budget(nano_usd=int(budget.usd * _NANO_USD), period=budget.period)
+    return catalogue.Budget(
+        nano_usd=None if budget.usd is None else int(budget.usd * _NANO_USD),
+        tokens=budget.tokens,
+        period=budget.period,
+        alert_ppm=round(budget.alert * _MILLION),
+    )
 
 
 def _known_by(key: Key, pepper: bytes) -> bytes:
@@ -169,6 +174,7 @@ def _key(config: Config, key: Key) -> catalogue.Key:
         projects=None if key.projects is None else frozenset(key.projects),
         project_tiers={name: Tier(project.tier) for name, project in projects.items()},
         project_budgets={name: budget for name, project in projects.items() if (budget := _budget(project.budget)) is not None},
+        project_limits={name: enforced(project.limits) for name, project in projects.items()},
         plan=plan_name(config, key),
         limits=enforced(plan.limits),
         per_model=_per_model(plan.limits.per_model),

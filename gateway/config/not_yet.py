@@ -33,8 +33,6 @@ class Feature(msgspec.Struct, frozen=True):
     allows: Callable[[Any], bool] = _never
 
 
-BUDGETS = ("plans.*.budget", "keys.*.budget", "orgs.*.budget", "orgs.*.projects.*.budget")
-
 NOT_YET = (
     Feature("TLS on a listener", ("api.tls", "ops.tls")),
     Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
@@ -44,9 +42,6 @@ NOT_YET = (
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
-    Feature("budgets of tokens", tuple(f"{budget}.tokens" for budget in BUDGETS)),
-    Feature("alerts of a budget", tuple(f"{budget}.alert" for budget in BUDGETS), _only(0.8)),
-    Feature("limits of a project", ("orgs.*.projects.*.limits",)),
     Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("the end of the ledger's rows", ("ledger.retention",)),

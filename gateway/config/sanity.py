@@ -164,6 +164,9 @@ def _all_limits(parsed: Parsed) -> Iterator[tuple[Where, Limits]]:
         yield (*owner, "limits"), limits
         for model, narrower in limits.per_model.items():
             yield (*owner, "limits", "per_model", model), narrower
+    for name, org in config.orgs.items():
+        for project, found in org.projects.items():
+            yield ("orgs", name, "projects", project, "limits"), found.limits
 
 
 def _limits(parsed: Parsed, where: Where, limits: Limits) -> Iterator[Problem]:

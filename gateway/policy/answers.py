@@ -143,11 +143,13 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
     """When an end came, and whether there is a lease that it ended: by this call, or before.
 
     Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.
-    `learned` is what is known now, for the call that had something to teach.
+    For the call that ended it: `budgets` is what was spent then of each budget of the lease, in the order of its charges, and
+    `learned` what is known now, where it had something to teach.
     """
 
     now_ms: int
     opened: bool
+    budgets: tuple[int, ...] = ()
     learned: Learned | None = None
 
 

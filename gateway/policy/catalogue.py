@@ -77,10 +77,12 @@ NO_LIMITS = Limits()
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be spent in each `day`, `week` (from Monday) or `month` of the calendar, UTC."""
+    """What may be spent in a UTC `day`, `week` (from Monday) or `month`; the operator hears of it at `alert_ppm` millionths."""
 
-    nano_usd: int
+    nano_usd: int | None = None
+    tokens: int | None = None
     period: str = "month"
+    alert_ppm: int = 800_000
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +214,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """One virtual key with its plan applied: the rights and limits of its bearer.
 
     `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
-    `over_limit` None means that `auto` never serves over the limit. `expires_at_s` is Unix time. `explain`: it may ask what
+    `auto` is what that word means, None where the contract says so. `over_limit` None: `auto` never serves over the limit.
+    `expires_at_s` is Unix time. `keepalive_s`: after so long a silence a stream has a comment. `explain`: it may ask what
     became of its requests.
     """
 
@@ -223,6 +226,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     projects: frozenset[str] | None = None
     project_tiers: Mapping[str, Tier] = {}
     project_budgets: Mapping[str, Budget] = {}
+    project_limits: Mapping[str, Limits] = {}
     plan: str
     limits: Limits = NO_LIMITS
     per_model: Mapping[str, Limits] = {}
@@ -231,7 +235,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     tiers: frozenset[Tier] = frozenset({Tier.DEFAULT})
     default_tier: str | None = None
     auto: str | None = None
-    """What `auto` means for it, None where that is the contract's to say."""
     flex: Guards | None = None
     over_limit: Guards | None = None
     allow_no_limit: bool = False
@@ -241,7 +244,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     max_n: int | None = None
     max_prompts: int = 32
     keepalive_s: float | None = None
-    """After how long a silence a stream has a comment; None is never."""
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
     explain: bool = False
@@ -282,13 +284,12 @@ USUAL_BREAKER = Breaker()
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot of the configuration as requests see it. `names` maps every public name and alias to its model."""
+    """One snapshot of the configuration. `names` has the model of every public name and alias, `keys` are by digest."""
 
     models: Mapping[str, Model]
     names: Mapping[str, Model]
     orgs: Mapping[str, Org]
     keys: Mapping[bytes, Key]
-    """By digest, see `gateway.policy.credentials`."""
     tiers: Mapping[Tier, TierTerms]
     fallback: Fallback
     breaker: Breaker = USUAL_BREAKER

@@ -15,7 +15,7 @@ from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import may_use, serving_endpoint
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire
+from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
 from gateway.policy.capabilities import endpoints_for
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
@@ -104,7 +104,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
         found = replace(
             found, chain=_chain(case, plan), waiting=tuple(_waits(case, plan)), targets=targets, estimated_cost=_dearest(targets)
         )
-        _check_room(plan)
+        _check_room(plan, round(asked.now_unix_s * 1000))
     except GatewayError as error:
         return replace(found, refused=_refusal(error))
     return found
@@ -122,12 +122,14 @@ def in_order(plan: Plan) -> Plan:
     return replace(plan, candidates=tuple(candidate for _, group in groups for candidate in sorted(group, key=place)))
 
 
-def _check_room(plan: Plan) -> None:
+def _check_room(plan: Plan, now_ms: int) -> None:
     """Raise what the request hears if not even empty buckets hold it."""
     rows = tuple(plan.candidates[place].row for place in remaining(plan, ()))
-    verdict = Buckets(note=lambda _: None).acquire(Acquire("explained", rows, ttl_ms=1, opened=b""), now_ms=0)
+    buckets = Buckets(note=lambda _: None)
+    buckets.seed([Seed(charge, now_ms, spent=0) for row in rows[:1] for charge in row.charges if charge.is_budget])
+    verdict = buckets.acquire(Acquire("explained", rows, ttl_ms=1, opened=b""), now_ms)
     if isinstance(verdict, Refused):
-        raise verdicts.refused(rows, verdict.refusals)
+        raise verdicts.refused(rows, verdict.refusals, now_ms)
 
 
 def _refusal(error: GatewayError) -> Refusal:

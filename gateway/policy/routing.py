@@ -17,7 +17,7 @@ from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
 from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
-from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_tokens
+from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
@@ -199,13 +199,14 @@ def able(tiers: tuple[tuple[Way, ...], ...], request: InferenceRequest) -> tuple
 
 
 def reserved(candidates: Sequence[Candidate], request: InferenceRequest, now_unix_ms: int) -> tuple[Candidate, ...]:
-    """Return the candidates; where they spend a budget, each with what the dearest may cost, since any may come to serve."""
+    """Return the candidates; where they spend a budget, each with the most that any may spend, since any may come to serve."""
     if not any(candidate.row.spends_budget for candidate in candidates):
         return tuple(candidates)
-    most = max(
-        most_nano_usd(request, each.target.model, tariff) for each in candidates for tariff in near(each.way.tariffs, now_unix_ms)
-    )
-    held = (replace(each.row.estimate, cost_nano_usd=most) for each in candidates)
+    spent = [
+        most_spent(request, each.target.model, tariff) for each in candidates for tariff in near(each.way.tariffs, now_unix_ms)
+    ]
+    nano_usd, tokens = map(max, zip(*spent, strict=True))
+    held = (replace(each.row.estimate, cost_nano_usd=nano_usd, budget_tokens=tokens) for each in candidates)
     return tuple(replace(each, row=replace(each.row, estimate=cost)) for each, cost in zip(candidates, held, strict=True))
 
 

@@ -34,6 +34,7 @@ TURNS: Mapping[Precedence, str] = {
 SCOPES: Mapping[str, tuple[str, str]] = {
     "k": ("key", "limits of key or plan"),
     "km": ("key x model", "per_model of key or plan"),
+    "p": ("project", "limits of the project"),
     "o": ("org", "limits of the org"),
     "om": ("org x model", "per_model of the org"),
     "kf": ("key", "flex of key or plan"),
@@ -53,6 +54,7 @@ UNITS: Mapping[Unit, str] = {
     Unit.TOTAL: "tokens",
     Unit.SLOT: "slots",
     Unit.NANO_USD: "nano-USD",
+    Unit.BUDGET_TOKENS: "tokens",
 }
 
 DETOUR = "{0} are made of its chat, after every deployment that has {0}"
@@ -176,7 +178,10 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
         bounded = bool(row.upstream.slots)
         rule = f"slots x headroom {terms.headroom:g}" if bounded else "no max_concurrency: congestion sets one"
     if charge.is_budget:
-        rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: the most that the dearest target may cost"
+        most = (
+            "the most that the dearest target may cost" if charge.unit is Unit.NANO_USD else "the most that any target may take"
+        )
+        rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: {most}"
     if charge.dynamic is not None:
         rule = f"{rule}, grows with use up to {charge.dynamic.ceiling_milli / BASE_MILLI:g} times"
     cost = row.estimate.of(charge.unit)
