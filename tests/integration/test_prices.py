@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from gateway.config.price_list import price_list
 from tests.fakes.openai import BUSY, DONE, answers, event, refuses, streams
-from tests.field.metering import Metered, metered, settings
+from tests.field.metering import Metered, key, metered, prompt_tokens, secret, settings
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -26,6 +26,11 @@ PRICE = {
 }
 COST = {"input": 0.5, "output": 1, "tiers": {"flex": {"input": 0.2, "output": 0.2}, "priority": {"input": 7, "output": 7}}}
 BEFORE, SINCE = {"input": 9, "output": 9}, {"input": 5, "output": 5, "from": "2026-01-01"}
+
+
+LONGEST = 10
+MOST_NANO_USD = prompt_tokens("priced") * 1_250 + LONGEST * 3_000 + 1_000_000
+"""What a short request may cost: all of its input cached anew, all of its output reasoning."""
 
 
 def model(name: str, *, provider: str = "p", price: Any = None, cost: Any = None, **fields: Any) -> dict[str, Any]:
@@ -46,7 +51,10 @@ MODELS = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Metered]:
-    whole = settings(models=MODELS)
+    rights = {"models": ["priced"], "tiers": ["default"]}
+    budgets = {"poor": MOST_NANO_USD - 1, "rich": MOST_NANO_USD}
+    keys = [key(name, **rights, budget={"usd": nano_usd / 10**9}) for name, nano_usd in budgets.items()]
+    whole = settings(*keys, models=MODELS)
     usual = whole["providers"]["p"]
     usual["endpoints"] = ["chat", "embeddings"]
     whole["providers"]["t"] = {**usual, "tiers": {"default": "standard", "flex": "slow", "priority": "fast"}}
@@ -186,3 +194,14 @@ async def test_the_models_list_has_the_prices_of_today(gate: Metered) -> None:
     assert theirs["gpt-4o"]["metadata"]["pricing"] == {"input_tokens": 2.5, "output_tokens": 10.0, "cache_read_tokens": 1.25}
     assert verbose["vectors"]["pricing"] == {"prompt": "0.0000000375", "completion": "0.000008000"}
     assert verbose["unpriced"]["pricing"] is None
+
+
+async def test_a_budget_is_held_to_the_dearest_of_all_parts(gate: Metered) -> None:
+    tokens = prompt_tokens("priced")
+    gate.models.acts["priced"] = answers(usage=usage(tokens, LONGEST, cache_write_tokens=tokens, reasoning_tokens=LONGEST))
+    refused, served = [
+        await gate.ask(key=secret(name), model="priced", service_tier="default", max_tokens=LONGEST) for name in ("poor", "rich")
+    ]
+    assert (refused.status_code, refused.json()["error"]["code"]) == (402, "insufficient_quota")
+    assert served.status_code == 200
+    assert (await gate.notes.lines())[-1]["cost_nano_usd"] == MOST_NANO_USD
