@@ -1,9 +1,9 @@
 """`python -m tests.deploy.image`: each step of the Dockerfile as it is written, and the gateway that comes of them.
 
 There need not be a container engine: the steps run below a root of their own (`root.py`), as the image's user, with nothing
-writable but what a step is for; the base image is this machine's system and Python. Then the gateway of the dev overlay is started by
-the image's ENTRYPOINT and CMD, below a root that is read-only but for its volumes, asked whether it is ready, and told to leave.
-Needs a package registry. Exits 1 where a step fails.
+writable but what a step is for; the base image is this machine's system and Python. Then the gateway of the dev overlay is
+started by the image's ENTRYPOINT and CMD, below a root that is read-only but for its volumes, asked whether it is ready, and
+told to leave. Needs a package registry. Exits 1 where a step fails.
 """
 
 import os

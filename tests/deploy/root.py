@@ -1,4 +1,4 @@
-"""A root directory as a container has one, of what this machine has: read-only but for what is named, for a user that has no name.
+"""A root directory as a container has one, of what this machine has: read-only but for what is named, for a user without a name.
 
 The system and its Python are bound in, the rest is empty. Needs the right to mount (root, or a user namespace).
 """
@@ -26,8 +26,8 @@ mount -t proc proc "$root/proc"
 for folder in $WRITABLE; do mount --bind "$root$folder" "$root$folder"; done
 mount -o remount,bind,ro "$root"
 for folder in /usr "$PYTHON_HOME"; do mount -o remount,bind,ro "$root$folder"; done
-exec chroot "$root" setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups --no-new-privs --inh-caps=-all --bounding-set=-all \
-    env -i $VARIABLES "$@"
+exec chroot "$root" setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups --no-new-privs \
+    --inh-caps=-all --bounding-set=-all env -i $VARIABLES "$@"
 """
 
 
