@@ -2,9 +2,9 @@
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from gateway.config import Config
@@ -82,13 +82,32 @@ def configuration(objects: Sequence[Manifest]) -> Config:
     return read(one(objects, "ConfigMap", "tiergate-config")["data"]["gateway.yaml"], of_many()).config
 
 
+class Leaving(msgspec.Struct, frozen=True, kw_only=True):
+    """How the pods of a rendering are replaced: so many more at a time, and what each has until it is killed."""
+
+    replicas: int
+    surge: int
+    pre_stop_s: float
+    delay_s: float
+    drain_s: float
+    grace_s: float
+
+
+def leaving(objects: Sequence[Manifest]) -> Leaving:
+    """Return a rendering's own numbers."""
+    deployment, shutdown = one(objects, "Deployment"), configuration(objects).shutdown
+    return Leaving(
+        replicas=one(objects, "HorizontalPodAutoscaler")["spec"]["minReplicas"],
+        surge=deployment["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
+        pre_stop_s=container(deployment)["lifecycle"]["preStop"]["sleep"]["seconds"],
+        delay_s=shutdown.delay_s,
+        drain_s=shutdown.drain_s,
+        grace_s=deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"],
+    )
+
+
 def grace_s(objects: Sequence[Manifest]) -> float:
     """Return what a pod of a rendering needs to leave: endpoints taken back, the gateway's own times, and thirty seconds."""
     shutdown = configuration(objects).shutdown
     pre_stop_s: float = container(one(objects, "Deployment"))["lifecycle"]["preStop"]["sleep"]["seconds"]
     return pre_stop_s + shutdown.delay_s + shutdown.drain_s + 30
-
-
-def folder_of(name: str) -> Path:
-    """Return a folder of deploy/."""
-    return ROOT / "deploy" / name

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 import gateway.config.check as config_check
 from gateway.config import replicas
 from gateway.config.structs import Config
+from tests.deploy import rules
 from tests.deploy.manifests import (
     CHART,
     K8S,
@@ -32,7 +34,6 @@ from tests.deploy.tools import ROOT, program
 COMPONENTS = sorted(path.name for path in (K8S / "components").iterdir())
 VERSION = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
 USER = 65532
-VERY_LONG_S = 7200.0
 
 
 @pytest.fixture(scope="module", params=["base", "overlays/dev", "overlays/prod"])
@@ -59,7 +60,7 @@ def test_a_pod_is_not_killed_before_its_gateway_has_ended(rendered: list[Manifes
     assert spec["terminationGracePeriodSeconds"] == grace_s(rendered)
 
 
-def test_a_charts_pod_neither_whatever_the_configuration_says(tmp_path: Any) -> None:
+def test_a_charts_pod_neither_whatever_the_configuration_says(tmp_path: Path) -> None:
     config = tmp_path / "gateway.yaml"
     for written in ("shutdown: {delay: 7s, drain: 2h}", "shutdown: {drain: 90s}", "state_dir: /var/lib/tiergate"):
         config.write_text(written)
@@ -251,11 +252,12 @@ def test_monitoring_asks_the_operations_port(prod: list[Manifest]) -> None:
     assert (endpoint["port"], endpoint["path"]) == (service["spec"]["ports"][0]["name"], "/metrics")
 
 
-def test_the_operators_rules_are_prometheus_own() -> None:
-    rules = ROOT / "deploy" / "prometheus" / "rules.yaml"
-    [own] = manifests((K8S / "components" / "prometheusrule" / "prometheusrule.yaml").read_text())
-    expected = yaml.safe_load(rules.read_text())["groups"] if rules.exists() else []
-    assert own["spec"]["groups"] == expected, "`make prometheusrule` writes them"
+def test_the_operators_rules_are_prometheus_own(tmp_path: Path) -> None:
+    assert rules.OBJECT.read_text() == rules.written(rules.groups()), "`make prometheusrule` writes them"
+    own = tmp_path / "rules.yaml"
+    own.write_text("groups: [{name: a, rules: [{alert: B, expr: up == 0}]}]\n")
+    [written] = manifests(rules.written(rules.groups(own)))
+    assert written["spec"] == yaml.safe_load(own.read_text())
 
 
 def comparable(text: str) -> dict[tuple[str, str], Manifest]:
@@ -288,7 +290,7 @@ def test_the_charts_configuration_is_the_bases() -> None:
     assert (CHART / "gateway.yaml").read_bytes() == (K8S / "base" / "gateway.yaml").read_bytes()
 
 
-def test_the_chart_takes_another_name_image_and_configuration(tmp_path: Any) -> None:
+def test_the_chart_takes_another_name_image_and_configuration(tmp_path: Path) -> None:
     config = tmp_path / "gateway.yaml"
     config.write_text("# mine\nworkers: 2\n")
     options = (
