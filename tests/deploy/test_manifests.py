@@ -1,6 +1,7 @@
 """The manifests by meaning: that they fit the gateway's own numbers, and that two ways to install are one installation."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,22 @@ def test_the_secrets_are_those_that_the_configuration_names(prod: list[Manifest]
     assert one(dev, "Secret")["data"].keys() == named
     page = (ROOT / "deploy" / "README.md").read_text()
     assert {name for name in named if f"`{name}`" not in page} == set()
+
+
+def test_the_pages_own_overlay_is_one(tmp_path: Path) -> None:
+    page = (ROOT / "deploy" / "README.md").read_text()
+    [own] = re.findall(r"^```yaml\n(resources: .+?)^```", page, re.MULTILINE | re.DOTALL)
+    shutil.copytree(K8S, tmp_path / "deploy" / "k8s")
+    place = tmp_path / "own"
+    place.mkdir()
+    (place / "kustomization.yaml").write_text(own.replace("…", "0" * 64))
+    (place / "gateway.yaml").write_text("workers: 3\n")
+    objects = manifests(said(program("kubectl"), "kustomize", str(place)))
+    assert one(objects, "ConfigMap", "tiergate-config")["data"] == {"gateway.yaml": "workers: 3\n"}
+    images = {container(each)["image"] for each in workloads(objects)}
+    assert images == {f"registry.yours.example/tiergate@sha256:{64 * '0'}"}
+    assert {"ServiceMonitor", "HTTPRoute"} < {each["kind"] for each in objects}
+    assert {each["metadata"].get("namespace") for each in objects} == {"tiergate", None}
 
 
 def test_dev_is_one_gateway_with_a_volume(dev: list[Manifest]) -> None:

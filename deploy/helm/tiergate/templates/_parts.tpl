@@ -33,6 +33,6 @@ capabilities: {drop: [ALL]}
 {{- end -}}
 
 {{- define "tiergate.skips" -}}
-checkov.io/skip1: CKV_K8S_43=The digest is the registry's that the image is pushed to; an overlay writes it below images
+checkov.io/skip1: CKV_K8S_43=The digest is that of the registry which the image is pushed to, so it is written where it is installed
 checkov.io/skip2: CKV_K8S_15=A tag is one version and never moves, so a node that has it need not ask a registry that may be away
 {{- end -}}
