@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,10 @@ class Renderings:
         for name in (*FOLDERS, *components):
             self._add(folder, name, kustomized(name))
         self._add(folder, "helm/tiergate", charted())
+        self.misspelt = folder / "misspelt.yaml"
+        self.misspelt.write_text(
+            self.files["base"].read_text().replace("topologySpreadConstraints:", "topologySpreadConstraint:")
+        )
 
     def _add(self, folder: Path, name: str, text: str) -> None:
         self.files[name] = folder / f"{name.replace('/', '-')}.yaml"
@@ -71,13 +76,19 @@ def linted(_: Renderings) -> str:
 
 
 def validated(given: Renderings) -> str:
-    """Hold all that is Kubernetes' own to each of its versions, unknown fields refused."""
-    own = [
-        str(path) for path in given.files.values() if not {each["kind"] for each in manifests(path.read_text())} & {*OF_OTHERS}
-    ]
+    """Hold all that is Kubernetes' own to each of its versions, unknown fields refused; and see that one is."""
+    own = [path for path in given.files.values() if not {each["kind"] for each in manifests(path.read_text())} & {*OF_OTHERS}]
     for version in KUBERNETES:
-        said(str(BIN / "kubernetes-validate"), "--kubernetes-version", version, "--strict", "--quiet", *own)
-    return f"{len(own)} renderings by {len(KUBERNETES)} versions, {KUBERNETES[0]} to {KUBERNETES[-1]}"
+        valid(version, *own)
+        with suppress(RuntimeError):
+            valid(version, given.misspelt)
+            raise Complaint(f"{version} took a misspelt field")
+    return f"{len(own)} renderings by {len(KUBERNETES)} versions, {KUBERNETES[0]} to {KUBERNETES[-1]}; a misspelt one refused"
+
+
+def valid(version: str, *paths: Path) -> None:
+    """Hold files to one version. Raises RuntimeError."""
+    said(str(BIN / "kubernetes-validate"), "--kubernetes-version", version, "--strict", "--quiet", *map(str, paths))
 
 
 def validated_by_others(given: Renderings) -> str:
@@ -109,7 +120,7 @@ def advised(given: Renderings) -> str:
         for each in report["results"]["skipped_checks"]:
             if not each["check_result"].get("suppress_comment", "").strip():
                 raise Complaint(f"{each['check_id']} is skipped without a reason")
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) + ", each with its reason"
 
 
 def hadolint(_: Renderings) -> str:
@@ -120,7 +131,8 @@ def hadolint(_: Renderings) -> str:
 def composed(_: Renderings) -> str:
     """Hold the compose file to the specification's schema."""
     path = DEPLOY / "compose" / "compose.yaml"
-    return said(str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(path)).strip()
+    said(str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.compose-spec", str(path))
+    return "valid"
 
 
 def proxied(_: Renderings) -> str:
@@ -158,7 +170,7 @@ def main() -> int:
     """Hold everything. Return the exit code."""
     fetched()
     versions = (said(program("kubectl"), "version", "--client"), said(program("helm"), "version", "--short"))
-    print("kubectl and helm:", ", ".join(re.findall(r"v[0-9.]+", " ".join(versions))))
+    print("kubectl, kustomize and helm:", ", ".join(re.findall(r"v[0-9.]+", " ".join(versions))))
     lines, complaints = [], []
     with tempfile.TemporaryDirectory() as folder:
         given = Renderings(Path(folder))

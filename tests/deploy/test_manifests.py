@@ -11,7 +11,8 @@ import yaml
 
 import gateway.config.check as config_check
 from gateway.config import replicas
-from gateway.config.structs import Config
+from gateway.config.structs.serving import Api, Shutdown
+from gateway.embedded.valkey import READY_S
 from tests.deploy import rules
 from tests.deploy.manifests import (
     CHART,
@@ -73,8 +74,10 @@ def test_a_charts_pod_neither_whatever_the_configuration_says(tmp_path: Path) ->
         charted("--set-file", f"config={config}")
 
 
-def test_the_drain_is_long_enough_for_the_longest_answer_of_most(prod: list[Manifest]) -> None:
-    assert configuration(prod).shutdown.drain_s == Config().shutdown.drain_s
+def test_connections_and_drains_last_as_long_as_by_default(prod: list[Manifest]) -> None:
+    """Idle ones longer than those of balancers: DEP-04."""
+    config = configuration(prod)
+    assert (config.api, config.shutdown) == (Api(), Shutdown())
 
 
 def test_a_rollout_takes_no_gateway_before_another_is_there(prod: list[Manifest]) -> None:
@@ -105,6 +108,8 @@ def test_each_probe_asks_what_it_means(rendered: list[Manifest]) -> None:
         "liveness": ("/livez", "ops"),
         "readiness": ("/readyz", "ops"),
     }
+    startup = gateway["startupProbe"]
+    assert startup["failureThreshold"] * startup["periodSeconds"] > READY_S
     config = configuration(rendered)
     ports = {each["name"]: each["containerPort"] for each in gateway["ports"]}
     assert ports == {"api": config.api.port, "ops": config.ops.port}
