@@ -213,8 +213,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """One virtual key with its plan applied: the rights and limits of its bearer.
 
     `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
-    `over_limit` None means that `auto` never serves over the limit. `expires_at_s` is Unix time. `explain`: it may ask what
-    became of its requests.
+    `over_limit` None: `auto` never serves over the limit. `expires_at_s` is Unix time. `explain`: it may ask what became of its
+    requests. `edition` tells what a key of the database means from what it meant before, `shares` is its org where that is there.
     """
 
     id: str
@@ -246,6 +246,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
     explain: bool = False
+    edition: int = 0
+    shares: "Org | None" = None
 
 
 class Org(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from gateway.processes.assignment import Assignment
 from gateway.processes.departure import Departure
 from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
-from gateway.processes.pepper import kept_pepper
+from gateway.processes.pepper import pepper_of
 from gateway.processes.server import Asgi, Server, Times
 from gateway.telemetry.logs import configure
 
@@ -155,7 +155,7 @@ class Supervisor:
         return valkey.url
 
     def _assignments(self, api: socket, run_dir: Path) -> list[Assignment]:
-        pepper, api_port, shutdown = self._pepper(), self.config.api, self.config.shutdown
+        pepper, api_port, shutdown = pepper_of(self.config, self._state_dir), self.config.api, self.config.shutdown
         times = Times(
             keep_alive_s=api_port.keep_alive_s,
             receipt_s=api_port.receipt_s,
@@ -176,10 +176,6 @@ class Supervisor:
             )
             for number in range(self.config.workers)
         ]
-
-    def _pepper(self) -> bytes:
-        configured = self.config.keys_pepper
-        return configured.reveal().encode() if configured is not None else kept_pepper(self._state_dir)
 
 
 @contextlib.contextmanager
