@@ -34,7 +34,7 @@ log = structlog.get_logger("gateway.supervisor")
 
 
 Operations = Callable[["Supervisor", Config], AbstractAsyncContextManager[Asgi]]
-Admit = Callable[[str], Awaitable[None]]
+Admit = Callable[[Config, Path], Awaitable[None]]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Supervisor:
 
     async def _admit_database(self) -> None:
         admit: Admit = pkgutil.resolve_name(self._parts.database)
-        await admit(self.config.database.url.reveal())
+        await admit(self.config, self._source.path)
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)

@@ -5,7 +5,7 @@ for both. Unix milliseconds.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, or_, select, update
@@ -16,6 +16,8 @@ from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.engine import Database
 from gateway.stores.tenancy_schema import KEYS, ORGS, PLANS, PROJECTS, SECRETS
 from gateway.stores.versions import SchemaVersionError
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 HMAC, SHA256 = "hmac-sha256", "sha256"
 
@@ -41,7 +43,7 @@ class KeyShelf:
             if not found:
                 return None
             not_after_unix_ms = found[0].pop("not_after_unix_ms")
-            record = msgspec.convert(found[0], KeyRecord)
+            record = of_row(KeyRecord, found[0])
             tenants = await tenants_of(self._reader.fetch, record.org, record.plan)
             return Found(key=record, tenants=tenants, not_after_unix_ms=not_after_unix_ms)
         except AWAY as error:
@@ -92,6 +94,11 @@ def _holder(digests: Sequence[bytes]) -> Select[Any]:
         and_(SECRETS.c.digest == by_sha256, SECRETS.c.scheme == SHA256),
     )
     return select(*KEYS.c, SECRETS.c.not_after_unix_ms).join_from(SECRETS, KEYS).where(either)
+
+
+def of_row(kind: type[Kind], row: Mapping[str, Any]) -> Kind:
+    """Return a row's columns as the fields of the same names."""
+    return kind(**{name: row[name] for name in kind.__struct_fields__})
 
 
 class _Plan(msgspec.Struct):

@@ -15,7 +15,7 @@ from gateway.policy.credentials import digest
 from gateway.policy.minting import ID_BYTES, SECRET_BYTES, is_env, mint, new_id, shown
 from gateway.policy.tenancy import Found, KeyRecord, state_of
 from gateway.stores.audit import Act
-from gateway.stores.keys import HMAC, tenants_of
+from gateway.stores.keys import HMAC, of_row, tenants_of
 from gateway.stores.tenancy import Tenancy, Transaction, check_unchanged, later
 from gateway.stores.tenancy_schema import KEYS, SECRETS
 
@@ -234,7 +234,8 @@ class MintedKeys:
 
     async def _found(self, change: Transaction, reference: str) -> KeyRecord:
         key_id = _the_one(await change.fetch(_referred(reference)), reference)["id"]
-        return msgspec.convert(await change.lock(KEYS, KEYS.c.id == key_id), KeyRecord)
+        row = await change.lock(KEYS, KEYS.c.id == key_id)
+        return of_row(KeyRecord, _the_one([row] if row is not None else [], reference))
 
     async def _living(self, change: Transaction, reference: str) -> KeyRecord:
         record = await self._found(change, reference)
@@ -251,9 +252,9 @@ class MintedKeys:
         of_keys = select(SECRETS).where(SECRETS.c.key_id.in_(ids)).order_by(SECRETS.c.created_unix_ms)
         secrets: dict[str, list[SecretView]] = {}
         for each in await self._tenancy.fetch(of_keys):
-            secrets.setdefault(each["key_id"], []).append(msgspec.convert(each, SecretView))
+            secrets.setdefault(each["key_id"], []).append(of_row(SecretView, each))
         now_unix_ms = self._tenancy.means.unix_ms()
-        return [_view(msgspec.convert(row, KeyRecord), secrets.get(row["id"], ()), now_unix_ms) for row in rows]
+        return [_view(of_row(KeyRecord, row), secrets.get(row["id"], ()), now_unix_ms) for row in rows]
 
 
 def _view(record: KeyRecord, secrets: Sequence[SecretView], now_unix_ms: int) -> KeyView:

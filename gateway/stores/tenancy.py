@@ -18,6 +18,7 @@ from gateway.policy.tenancy import Found, Tenants
 from gateway.stores.audit import Act, newest, write
 from gateway.stores.database import Reader
 from gateway.stores.engine import Database
+from gateway.stores.keys import Fetch, of_row
 from gateway.stores.tenancy_schema import ORGS, PLANS, PROJECTS
 from gateway.stores.versions import admit, upgrade
 from gateway.tasks import Owned
@@ -103,7 +104,7 @@ class Tenancy:
     async def audit(self, limit: int = 100, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
         """Return changes, the newest first."""
         rows = await self.fetch(newest(limit, before, subject))
-        return [msgspec.convert({**row, "detail": msgspec.json.decode(row["detail"])}, AuditRow) for row in rows]
+        return [of_row(AuditRow, {**row, "detail": msgspec.json.decode(row["detail"])}) for row in rows]
 
     @asynccontextmanager
     async def change(self) -> AsyncIterator["Transaction"]:
@@ -118,13 +119,14 @@ class Tenancy:
         """Await a change; a caller that leaves does not end it half-way: it would leave its locks behind."""
         return await asyncio.shield(self._work.spawn(work, name="tenancy"))
 
-    async def clashes(self) -> tuple[str, ...]:
-        """Return a line for each name that both the file and the database give to something: a gateway must not start so."""
-        plans, orgs = [{row["name"]: "" for row in await self.fetch(select(table.c.name))} for table in (PLANS, ORGS)]
-        projects: dict[str, dict[str, str]] = {}
-        for row in await self.fetch(select(PROJECTS.c.org, PROJECTS.c.name)):
-            projects.setdefault(row["org"], {})[row["name"]] = ""
-        return self.rules.clashes(Tenants(plans=plans, orgs=orgs, projects=projects))
+
+async def declared(fetch: Fetch) -> Tenants:
+    """Return the name of every plan, org and project of the database, without what they are."""
+    plans, orgs = [{row["name"]: "" for row in await fetch(select(table.c.name))} for table in (PLANS, ORGS)]
+    projects: dict[str, dict[str, str]] = {}
+    for row in await fetch(select(PROJECTS.c.org, PROJECTS.c.name)):
+        projects.setdefault(row["org"], {})[row["name"]] = ""
+    return Tenants(plans=plans, orgs=orgs, projects=projects)
 
 
 class Transaction:
