@@ -220,7 +220,7 @@ class Reservation:
     async def _settle(self, opened: Opened) -> None:
         record = self.record
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
-        record.cost_nano_usd = self._cost_nano_usd(record.usage)
+        record.cost_nano_usd = 0 if self.capacity else self._cost_nano_usd(record.usage)
         self._note_tier()
         left_queue = self.hold is Hold.WAITING and record.outcome is Outcome.CANCELLED
         usage, certain = record.usage, left_queue or self.hold is Hold.GRANTED
