@@ -20,6 +20,7 @@ from gateway.stores.tenancy import Tenancy, Transaction, check_unchanged, later
 from gateway.stores.tenancy_schema import KEYS, SECRETS
 
 USUAL_ENV = "live"
+DAMAGED = "damaged"
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class SecretView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as operators see it: `state` is active, blocked, expired or revoked."""
+    """A key as operators see it: `state` is active, blocked, expired, revoked, or damaged where its definition cannot be read."""
 
     id: str
     name: str
@@ -259,8 +260,11 @@ class MintedKeys:
 
 def _view(record: KeyRecord, secrets: Sequence[SecretView], now_unix_ms: int) -> KeyView:
     fields = msgspec.structs.asdict(record)
-    fields["definition"] = msgspec.json.decode(record.definition, type=dict[str, Any])
-    return KeyView(**fields, state=state_of(record, now_unix_ms), secrets=tuple(secrets))
+    try:
+        fields["definition"], state = msgspec.json.decode(record.definition, type=dict[str, Any]), state_of(record, now_unix_ms)
+    except msgspec.DecodeError:
+        fields["definition"], state = {}, DAMAGED
+    return KeyView(**fields, state=state, secrets=tuple(secrets))
 
 
 def _referred(reference: str) -> Select[Any]:

@@ -149,7 +149,11 @@ class _Projects(msgspec.Struct):
 
 
 def _projects_of(definition: str) -> tuple[str, ...]:
-    named = msgspec.json.decode(definition, type=_Projects)
+    """Return the projects that a key names; one that cannot be read is let in nowhere, and needs none."""
+    try:
+        named = msgspec.json.decode(definition, type=_Projects)
+    except msgspec.DecodeError:
+        return ()
     return (*(named.projects or ()), *filter(None, [named.default_project]))
 
 
