@@ -252,6 +252,9 @@ class Reservation:
     def _price(self) -> None:
         """Write down what the usage costs, the org and the operator, and by which price."""
         record, tariff, echo = self.record, self._tariff, self._echo()
+        if self.capacity:  # nobody did anything, whatever it would have cost
+            record.cost_nano_usd = record.own_cost_nano_usd = 0
+            return
         record.cost_nano_usd = tariff.cost_nano_usd(record.usage, echo)
         record.own_cost_nano_usd = tariff.own_cost_nano_usd(record.usage, echo)
         record.price_version = tariff.version

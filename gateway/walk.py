@@ -59,6 +59,8 @@ class Walk:
         verdict = await self._acquire()
         while True:
             candidate = self._granted(verdict)
+            if not self._job.principal.stands:
+                await self._job.check_principal()
             outcome = await self._attempt(candidate)
             if not isinstance(outcome, Failed):
                 return self._commit(candidate, outcome)

@@ -61,6 +61,8 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
     levels: tuple[int, ...]
     refusals: tuple[int, ...]
     watched: int
+    epoch: int | None = None
+    """None where the release before this one has granted."""
 
 
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
@@ -209,7 +211,8 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     reply = decode_reply(packed)
     if reply.verdict == GRANTED:
         levels = _levels(reply.levels, rows[reply.row].charges)
-        return Granted(reply.row, reply.now_ms, levels, _refusals(reply.refusals, rows), watched=bool(reply.watched))
+        refusals = _refusals(reply.refusals, rows)
+        return Granted(reply.row, reply.now_ms, levels, refusals, watched=bool(reply.watched), epoch=reply.epoch)
     if reply.verdict == REFUSED:
         levels = _levels(reply.levels, rows[reply.row].charges) if rows else ()
         return Refused(reply.now_ms, _refusals(reply.refusals, rows), levels)

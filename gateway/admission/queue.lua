@@ -247,7 +247,7 @@ local function wait_for(id, old, found, how)
   if lease.turn < 0 then return encode({QUEUED, now, ahead, found.levels, found.refusals, 0}), lease end
   local index = lease.turn
   lease.turn = -1
-  return encode({GRANTED, now, index, levels_of(lease.row, lease.scopes), found.refusals, watched(lease)}), lease
+  return encode({GRANTED, now, index, levels_of(lease.row, lease.scopes), found.refusals, watched(lease), epoch}), lease
 end
 
 return {

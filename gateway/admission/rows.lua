@@ -7,7 +7,7 @@
 -- and place.
 --
 -- The reply is msgpack: {0 granted, 1 refused, 2 spent, 3 queued or 4 unseeded, now, row or how many are ahead, levels, refusals, 1
--- where the upstream is watched}. A level is three numbers for each charge of the granted row, or of the last one tested: level, held,
+-- where the upstream is watched, and of a grant the epoch, which counts the changes of keys (gateway.policy.keyring)}. A level is three numbers for each charge of the granted row, or of the last one tested: level, held,
 -- reset in ms; behind all of them three for each charge that grows with use, see growth.lua. A refusal is four: row, charge, wait in
 -- ms or -1, cause. Unseeded, the levels are the charges of the first row that are budgets of which nothing is known.
 
@@ -15,7 +15,7 @@ local GRANTED, REFUSED, SPENT, QUEUED, UNSEEDED = 0, 1, 2, 3, 4
 local LIMIT, TOO_LARGE, DISABLED = 0, 1, 4
 local FIRST_KEY, FIRST_ROW = 4, 5
 
-local cooled = {}
+local cooled, epoch = {}, nil
 
 -- A row as it is tested. Its groups stand in `texts` behind `at`; `keys` behind `base` are their scopes'.
 local function row_of(seated, figures, texts, at, keys, base)

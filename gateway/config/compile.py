@@ -36,8 +36,8 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     return Catalogue(
         models=models,
         names=models | {alias: model for model in models.values() for alias in model.aliases},
-        orgs={name: _org(name, org) for name, org in config.orgs.items()},
-        keys={_known_by(key, pepper): _key(config, key) for key in config.keys},
+        orgs={name: compile_org(name, org) for name, org in config.orgs.items()},
+        keys={_known_by(key, pepper): compile_key(config, key) for key in config.keys},
         tiers={
             tier: catalogue.TierTerms(price=float(terms.price), headroom=terms.headroom, queue_s=terms.queue_s)
             for tier, terms in priced.items()
@@ -143,7 +143,8 @@ def _per_model(limits: dict[str, Limits]) -> dict[str, catalogue.Limits]:
     return {model: enforced(narrower) for model, narrower in limits.items()}
 
 
-def _org(name: str, org: Org) -> catalogue.Org:
+def compile_org(name: str, org: Org) -> catalogue.Org:
+    """Return what all keys of an org share."""
     per_model = _per_model(org.limits.per_model)
     return catalogue.Org(name=name, limits=enforced(org.limits), per_model=per_model, budget=_budget(org.budget))
 
@@ -163,7 +164,8 @@ def _known_by(key: Key, pepper: bytes) -> bytes:
     return parse_digest(key.digest or "") if key.secret is None else digest(pepper, key.secret.reveal())
 
 
-def _key(config: Config, key: Key) -> catalogue.Key:
+def compile_key(config: Config, key: Key) -> catalogue.Key:
+    """Return a key with its plan applied."""
     plan = rights(config, key)
     projects = config.orgs.get(key.org, Org()).projects
     return catalogue.Key(

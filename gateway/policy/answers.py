@@ -75,7 +75,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 class Granted(msgspec.Struct, frozen=True, gc=False):
     """The row that was committed, at `now_ms`. `local`: by one gateway alone, while the store was away.
 
-    `watched`: its upstream had trouble lately, and word of the first content is not to wait for the end.
+    `watched`: its upstream had trouble lately, and word of the first content is not to wait for the end. `epoch` counts the
+    changes of keys, None where the store did not tell.
     """
 
     row: int
@@ -84,6 +85,7 @@ class Granted(msgspec.Struct, frozen=True, gc=False):
     refusals: tuple[Refusal, ...] = ()
     local: bool = False
     watched: bool = False
+    epoch: int | None = 0
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):

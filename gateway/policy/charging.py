@@ -3,7 +3,7 @@
 Limits of key and org are the caller's own; those of model and deployment are capacity and hold for every tier. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from math import floor
 
@@ -30,6 +30,11 @@ class Tenant(msgspec.Struct, frozen=True, gc=False):
 
     key: Key
     org: Org
+
+
+def tenant_of(key: Key, orgs: Mapping[str, Org]) -> Tenant:
+    """Return who is charged for a key; `orgs` are those of the file."""
+    return Tenant(key, key.shares or orgs.get(key.org) or Org(name=key.org))
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):

@@ -15,13 +15,14 @@ from gateway.policy.access import find_model, may_use, serving_endpoint
 from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
-from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
-from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
+from gateway.policy.catalogue import Catalogue, Key, Model, Tier, TierTerms
+from gateway.policy.charging import Target, target_charges, tenant_of, upstream_of
 from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import near, timetable
+from gateway.policy.remembered import Remembered
 from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.policy.ways import Way, weighted_order
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
@@ -82,8 +83,8 @@ class Planner:
     def __init__(self, catalogue: Catalogue, experience: Experience | None = None) -> None:
         self._catalogue = catalogue
         self._experience = experience or Experience()
-        self._chains: dict[tuple[str, str], Chain] = {}
-        self._ways: dict[tuple[str, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]] = {}
+        self._chains = Remembered[tuple[str, int, str], Chain]()
+        self._ways = Remembered[tuple[str, int, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]]()
 
     def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int, now_unix_ms: int = 0) -> Plan:
         """Return the plan; `dice` (62 random bits) spreads requests over equal deployments, `now_unix_ms` tells the prices.
@@ -123,10 +124,10 @@ class Planner:
 
     def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
-            found = (key.id, request.model or "")
+            found = (key.id, key.edition, request.model or "")
             known = self._chains.get(found)
             if known is None:
-                known = self._chains[found] = self._servers_chain(key, found[1])
+                known = self._chains[found] = self._servers_chain(key, found[2])
             return known
         refuse_entries(request.models, self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
@@ -143,7 +144,7 @@ class Planner:
 
     def _ways_to(self, key: Key, model: Model, endpoints: tuple[Endpoint, ...], wanted: Wish) -> tuple[tuple[Way, ...], ...]:
         """Return the ways to a model, one group for each tier in the order to try; none where it serves none of the endpoints."""
-        found = (key.id, key.project, model.name, endpoints, wanted)
+        found = (key.id, key.edition, key.project, model.name, endpoints, wanted)
         known = self._ways.get(found)
         if known is None:
             through = [(d, serving_endpoint(d, key, endpoints)) for d in model.deployments]
@@ -161,7 +162,7 @@ class Planner:
 
     def _way(self, key: Key, target: Target, *, overflows: bool) -> Way:
         terms = self._catalogue.tiers.get(target.tier) or TierTerms()
-        tenant = Tenant(key, self._catalogue.orgs.get(key.org) or Org(name=key.org))
+        tenant = tenant_of(key, self._catalogue.orgs)
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers

@@ -9,14 +9,17 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from gateway.errors import (
+    AuthUnavailable,
     Draining,
     EngineOverloaded,
     FlexNoCapacity,
     GatewayError,
     InsufficientQuota,
     Internal,
+    IpNotAllowed,
     LimiterUnavailable,
     RateLimited,
+    Unauthenticated,
     UpstreamBadResponse,
     UpstreamCredential,
     UpstreamRejected,
@@ -41,7 +44,10 @@ FAULT_TEXT = "The model's provider could not be reached or failed; try again"
 
 TIMEOUTS = frozenset({Fault.TIMEOUT, Fault.UPSTREAM_TIMEOUT})
 BAD_ANSWERS = frozenset({Fault.PROTOCOL, Fault.BAD_ANSWER})
-OUR_OWN = (Draining, Internal, LimiterUnavailable)
+OUR_OWN = (AuthUnavailable, Draining, Internal, LimiterUnavailable)
+NO_MORE = (IpNotAllowed, Unauthenticated)
+"""What ends a request whose key was good when it came, and is so no more."""
+
 OUR_ACCOUNT = frozenset({Fault.CREDENTIAL, Fault.BILLING})
 OUR_SETUP = OUR_ACCOUNT | {Fault.STALE_MODEL}
 
@@ -155,7 +161,7 @@ def outcome(error: GatewayError) -> Outcome:
     What the gateway itself ended is interrupted. A limit of the caller's own that ends the walk comes after a provider's failure
     here, or the request would never have been opened: that failure is its end.
     """
-    if isinstance(error, UpstreamRejected):
+    if isinstance(error, (UpstreamRejected, *NO_MORE)):
         return Outcome.CLIENT_ERROR
     if isinstance(error, OUR_OWN):
         return Outcome.INTERRUPTED

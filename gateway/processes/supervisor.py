@@ -26,7 +26,7 @@ from gateway.processes.assignment import Assignment
 from gateway.processes.departure import Departure
 from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
-from gateway.processes.pepper import kept_pepper
+from gateway.processes.pepper import pepper_of
 from gateway.processes.server import Asgi, Server, Times
 from gateway.telemetry.logs import configure
 
@@ -34,7 +34,7 @@ log = structlog.get_logger("gateway.supervisor")
 
 
 Operations = Callable[["Supervisor", Config], AbstractAsyncContextManager[Asgi]]
-Admit = Callable[[str], Awaitable[None]]
+Admit = Callable[[Config, Path], Awaitable[None]]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Supervisor:
 
     async def _admit_database(self) -> None:
         admit: Admit = pkgutil.resolve_name(self._parts.database)
-        await admit(self.config.database.url.reveal())
+        await admit(self.config, self._source.path)
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)
@@ -155,7 +155,7 @@ class Supervisor:
         return valkey.url
 
     def _assignments(self, api: socket, run_dir: Path) -> list[Assignment]:
-        pepper, api_port, shutdown = self._pepper(), self.config.api, self.config.shutdown
+        pepper, api_port, shutdown = pepper_of(self.config, self._state_dir), self.config.api, self.config.shutdown
         times = Times(
             keep_alive_s=api_port.keep_alive_s,
             receipt_s=api_port.receipt_s,
@@ -176,10 +176,6 @@ class Supervisor:
             )
             for number in range(self.config.workers)
         ]
-
-    def _pepper(self) -> bytes:
-        configured = self.config.keys_pepper
-        return configured.reveal().encode() if configured is not None else kept_pepper(self._state_dir)
 
 
 @contextlib.contextmanager

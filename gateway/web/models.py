@@ -10,6 +10,7 @@ from litestar import Request, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from gateway.keys import Authenticate, Principal
 from gateway.policy.access import find_model, may_use
 from gateway.policy.catalogue import Catalogue, Key, Model
 from gateway.policy.prices import Exact, Price, at
@@ -82,13 +83,15 @@ class Catalogues(msgspec.Struct, frozen=True):
     """Who asks for models, and what there is: the current catalogue, and the caller's key. Raises `GatewayError`."""
 
     current: Callable[[], Catalogue]
-    authenticate: Callable[[Catalogue, list[tuple[bytes, bytes]], str | None], Key]
+    authenticate: Authenticate
 
-    def caller(self, request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
+    async def caller(self, request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
         """Return what there is, and whose request it is."""
         catalogue = self.current()
         address = request.client.host if request.client else None
-        return catalogue, self.authenticate(catalogue, list(request.scope["headers"]), address)
+        found = self.authenticate(catalogue, list(request.scope["headers"]), address)
+        principal = found if isinstance(found, Principal) else await found
+        return catalogue, principal.key
 
 
 def card(name: str, model: Model, contract: Contract, *, verbose: bool) -> ModelCard:
@@ -127,18 +130,18 @@ def in_usd(nano_usd: Exact) -> str:
 def model_routes(prefix: str, contract: Contract, catalogues: Catalogues) -> tuple[HTTPRouteHandler, ...]:
     """Return the list and the single model below one prefix."""
 
-    @get(f"{prefix}/models", sync_to_thread=False)
-    def list_models(request: Request[Any, Any, Any]) -> ModelList:
+    @get(f"{prefix}/models")
+    async def list_models(request: Request[Any, Any, Any]) -> ModelList:
         """List what the caller's key may use, aliases too."""
-        catalogue, key = catalogues.caller(request)
+        catalogue, key = await catalogues.caller(request)
         verbose = request.query_params.get("verbose") == "true"
         allowed = ((name, model) for name, model in catalogue.names.items() if may_use(key, model))
         return ModelList([card(name, model, contract, verbose=verbose) for name, model in allowed])
 
-    @get(f"{prefix}/models/{{name:path}}", sync_to_thread=False)
-    def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
+    @get(f"{prefix}/models/{{name:path}}")
+    async def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
         """Show one model; its id may hold slashes, raw or escaped."""
-        catalogue, key = catalogues.caller(request)
+        catalogue, key = await catalogues.caller(request)
         asked = name.removeprefix("/")
         return card(asked, find_model(asked, key, catalogue.names), contract, verbose=True)
 

@@ -172,9 +172,15 @@ def test_a_lesson_and_what_it_comes_to() -> None:
 
 def test_a_grant() -> None:
     rows = (row(ONE), row(KEY))
-    found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1], 1), rows)
+    found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1], 1, 9), rows)
     levels = (Level(KEY[0], 1, 2, 3), Level(KEY[1], 4, 5, 0))
-    assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, Cause.TOO_LARGE),), watched=True)
+    assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, Cause.TOO_LARGE),), watched=True, epoch=9)
+
+
+def test_a_grant_of_the_release_before_tells_no_epoch() -> None:
+    found = verdict(packed(0, 7, 0, [1, 2, 3], [], 0), (row(ONE[:1]),))
+    assert isinstance(found, Granted)
+    assert found.epoch is None
 
 
 def test_the_level_of_what_grows_is_that_of_the_charge_in_force() -> None:
