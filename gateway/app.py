@@ -54,6 +54,7 @@ from gateway.telemetry.health import LedgerHealth
 from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
+from gateway.telemetry.spans import spans_to
 from gateway.upstream import connect
 from gateway.upstream.origin import tls_context
 from gateway.upstream.transport import Transport
@@ -97,8 +98,7 @@ class Gateway:
     def __init__(self, config: Config, place: Place) -> None:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
         self._place = place
-        self._tasks = Owned()
-        self._health = LedgerHealth()
+        self._tasks, self._health = Owned(), LedgerHealth()
         catalogue = compile_catalogue(config, place.pepper)
         self._transports = transports_of(catalogue)
         locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)
@@ -122,7 +122,8 @@ class Gateway:
         cells = Cells(labels_of(catalogue))
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
-        self._observer = Observer(cells, self._access, self._traces)
+        spans = spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker)
+        self._observer = Observer(cells, self._access, self._traces, spans)
         self._exposition = Exposition(
             cells,
             self._health,
@@ -157,6 +158,7 @@ class Gateway:
         self._leases.start()
         self._turns.start(self._tasks)
         self._traces.start(self._tasks)
+        self._observer.start(self._tasks)
         self._replay.start(self._tasks)
         self._sweep.start()
         self._consuming = self._tasks.spawn(self._ledger.run(), name="ledger")
@@ -199,6 +201,7 @@ class Gateway:
         await self._leases.stop()
         await self._turns.stop()
         await self._traces.stop()
+        await self._observer.stop()
         await self._replay.stop()
         if self._consuming is not None:
             self._consuming.cancel()

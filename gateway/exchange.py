@@ -6,7 +6,7 @@ client has left and the provider is heard out, the lease is held until its answe
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import Enum
 from math import ceil
 from typing import Protocol
@@ -54,8 +54,8 @@ class Books(Protocol):
         """Settle, however long the store takes; return None when it never answered."""
         ...
 
-    def begin(self, record: Record) -> None:
-        """Take a record whose request has begun."""
+    def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
+        """Take a record whose request, with these headers, has begun."""
         ...
 
     def observe(self, record: Record) -> None:

@@ -29,7 +29,7 @@ _NANO_USD = 1_000_000_000
 def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     """Return the snapshot that this configuration means. `pepper` is what the digests of keys are made with."""
     priced = config.tiers.priced()
-    providers = {name: _provider(name, provider, config.limits.sse_event_bytes) for name, provider in config.providers.items()}
+    providers = {name: _provider(name, provider, config) for name, provider in config.providers.items()}
     models = {name: _model(name, model, providers, frozenset(priced)) for name, model in config.models.items()}
     return Catalogue(
         models=models,
@@ -63,7 +63,7 @@ def _breaker(breaker: Breaker) -> catalogue.Breaker:
     )
 
 
-def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue.Provider:
+def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provider:
     quirks, nature = provider.quirks, NATURES[provider.dialect]
     return catalogue.Provider(
         name=name,
@@ -88,10 +88,11 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
         forward_unknown_fields=provider.unknown_fields == "forward",
         allow_store=provider.allow_store,
         hears_out=provider.on_disconnect == "drain",
+        propagates=name in config.telemetry.propagate,
         transport=provider.transport,
         ca_file=provider.ca_file,
         proxy=None if provider.proxy is None else provider.proxy.reveal(),
-        most_event_bytes=most_event_bytes,
+        most_event_bytes=config.limits.sse_event_bytes,
     )
 
 

@@ -135,6 +135,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     allow_store: bool = False
     hears_out: bool = False
     """An answer whose client has left is read on for its usage; else the provider is cancelled."""
+    propagates: bool = False
+    """It is told which trace a call belongs to."""
     transport: str = "http1"
     ca_file: str | None = None
     proxy: str | None = None
