@@ -37,6 +37,11 @@ class Span(msgspec.Struct, kw_only=True, gc=False):
     waits: list[tuple[float, float]] = []
     """For busy models, from when to when."""
 
+    @property
+    def header(self) -> bytes:
+        """Return what names this span in a header."""
+        return render(Parent(self.trace_id, self.span_id, self.sampled))
+
     def hop(self, deployment: Deployment, started_s: float) -> Hop:
         """Take note of a call that begins. Its id is counted on from the request's, which was drawn by lot."""
         span_id = self.span_id ^ (len(self.hops) + 1) if self.own else self.span_id

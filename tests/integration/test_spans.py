@@ -104,6 +104,7 @@ async def test_a_request_of_two_attempts_is_one_trace_that_ends_with_the_stream(
             line = await access.only()
 
         assert line["trace_id"] == TRACE
+        assert answer.headers["traceparent"] == f"00-{TRACE}-{request.span_id}-01"
         check_tree(request, first, second)
 
         near_ns = 5_000_000  # the wall clock is read in whole milliseconds
@@ -236,6 +237,7 @@ async def test_who_is_refused_has_a_span_as_well(valkey: Valkey, tmp_path: Path)
         answer = await found.run.client.post("/v1/chat/completions", json=body(), headers=stranger)
         assert answer.status_code == 401
         [request] = await collector.heard(1)
+    assert answer.headers["traceparent"] == f"00-{TRACE}-{request.span_id}-01"
     assert (request.name, request.trace_id, request.parent_id) == ("chat", TRACE, CALLER)
     assert (request.attributes["http.response.status_code"], request.attributes["error.type"]) == (401, "invalid_api_key")
     assert request.status == "unset"
@@ -267,7 +269,8 @@ async def test_a_trace_that_is_not_kept_goes_on_all_the_same(
 async def test_without_a_collector_the_clients_own_trace_goes_on(valkey: Valkey, tmp_path: Path) -> None:
     async with traced(valkey, tmp_path, Models(), propagate=("a",)) as found:
         access = Access(found.run)
-        await found.run.client.post("/v1/chat/completions", json=body(), headers={"traceparent": PARENT})
+        answer = await found.run.client.post("/v1/chat/completions", json=body(), headers={"traceparent": PARENT})
+        assert "traceparent" not in answer.headers  # there is no span that it could name but the client's
         assert (await access.only())["trace_id"] == TRACE
         assert [each.header("traceparent") for each in found.server.requests] == [PARENT]
         found.server.requests.clear()
