@@ -38,6 +38,11 @@ class Span(msgspec.Struct, kw_only=True, gc=False):
     """For busy models, from when to when."""
 
     @property
+    def count(self) -> int:
+        """Return how many spans there are of the request: its own, and one for each call."""
+        return 1 + len(self.hops)
+
+    @property
     def header(self) -> bytes:
         """Return what names this span in a header."""
         return render(Parent(self.trace_id, self.span_id, self.sampled))

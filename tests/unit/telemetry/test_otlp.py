@@ -114,10 +114,10 @@ def test_every_route_does_something() -> None:
 
 
 def test_the_environment_names_who_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resource_of("1.2", "w0").attributes["service.name"] == "tiergate"
+    own = ("service.name", "service.version", "service.instance.id")
+    assert [resource_of("1.2", "w0").attributes[name] for name in own] == ["tiergate", "1.2", "w0"]
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,service.instance.id=pod-1")
     told = resource_of("1.2", "w0").attributes
-    names = ("service.name", "service.version", "service.instance.id", "deployment.environment")
-    assert [told[name] for name in names] == ["tiergate", "1.2", "pod-1", "test"]
+    assert [told[name] for name in (*own, "deployment.environment")] == ["tiergate", "1.2", "pod-1", "test"]
     monkeypatch.setenv("OTEL_SERVICE_NAME", "edge")
     assert resource_of("1.2", "w0").attributes["service.name"] == "edge"
