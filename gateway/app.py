@@ -56,6 +56,7 @@ from gateway.telemetry.health import LedgerHealth
 from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
+from gateway.telemetry.spans import spans_to
 from gateway.watch import Cut, Sweep
 from gateway.web.api import build_api, routes
 from gateway.web.control import build_control
@@ -114,7 +115,12 @@ class Gateway:
         cells, experience = Cells(labels_of(catalogue)), Experience()
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
-        self._observer = Observer(cells, self._access, self._traces)
+        self._observer = Observer(
+            cells,
+            self._access,
+            self._traces,
+            spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker),
+        )
         self._exposition = Exposition(
             cells,
             self._health,
@@ -150,6 +156,7 @@ class Gateway:
         self._leases.start()
         self._turns.start(self._tasks)
         self._traces.start(self._tasks)
+        self._observer.start(self._tasks)
         self._replay.start(self._tasks)
         self._sweep.start()
         self._keys.start(heed(self._redis, self._admission.prefix, self._changed))
@@ -193,6 +200,7 @@ class Gateway:
         await self._leases.stop()
         await self._turns.stop()
         await self._traces.stop()
+        await self._observer.stop()
         await self._replay.stop()
         await self._keys.stop()
         if self._consuming is not None:

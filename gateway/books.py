@@ -5,7 +5,7 @@ difference is posted. One that is away for longer hears of it from the spool. Se
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
@@ -31,8 +31,8 @@ log = structlog.get_logger(__name__)
 class Observer(Protocol):
     """Who projects records."""
 
-    def begin(self, record: Record) -> None:
-        """Take a record whose request has begun; it is in flight until `observe`."""
+    def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
+        """Take a record whose request, with these headers, has begun; it is in flight until `observe`."""
         ...
 
     def observe(self, record: Record) -> None:
@@ -56,9 +56,9 @@ class Bookkeeper:
         """Return the monotonic clock."""
         return self._now_s()
 
-    def begin(self, record: Record) -> None:
-        """Count a request as in flight."""
-        self._observer.begin(record)
+    def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
+        """Count a request with these headers as in flight."""
+        self._observer.begin(record, fields)
 
     def observe(self, record: Record) -> None:
         """Project a record that is complete."""

@@ -6,7 +6,7 @@ client has left and the provider is heard out, the lease is held until its answe
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import ceil
 from typing import Protocol
@@ -55,8 +55,8 @@ class Books(Protocol):
         """Settle what spends these budgets, however long the store takes; return None when it never answered."""
         ...
 
-    def begin(self, record: Record) -> None:
-        """Take a record whose request has begun."""
+    def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
+        """Take a record whose request, with these headers, has begun."""
         ...
 
     def observe(self, record: Record) -> None:

@@ -85,7 +85,7 @@ class Corridor:
 
     async def handle(self, visit: Visit) -> Exchange:
         """Return the committed answer. Raises `GatewayError` while nothing has been sent; whatever was held is let go of."""
-        self._books.begin(visit.record)
+        self._books.begin(visit.record, visit.fields)
         reservation = Reservation(visit.record, self._books, self.tasks, self.remainders, self._store.leases.remove)
         try:
             return await self._told(visit, reservation)

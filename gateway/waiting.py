@@ -64,6 +64,9 @@ class Waiting:
             job.watch.arm((Cut.DEADLINE, job.due.commit_s))
             return queued
         finally:
-            record.queued_ms += round((job.now_s() - began_s) * 1000)
+            ended_s = job.now_s()
+            record.queued_ms += round((ended_s - began_s) * 1000)
+            if record.span is not None:
+                record.span.waits.append((began_s, ended_s))
         record.admitted_unix_ms = verdict.now_ms
         return verdict

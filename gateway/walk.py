@@ -271,6 +271,9 @@ class Walk:
         is_bounded = candidate.row.spends_budget or provider.nature.bounded
         adjusted = adjust(job.request, target.model, record.org or "", is_bounded=is_bounded)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
+        if record.span is not None:
+            hop = record.span.hop(target.deployment, self._dispatched_s)
+            call = replace(call, headers=call.headers + record.span.headers(hop))
         edits = edits_for(job.request, candidate, record)
         teaches = asked(job.request, record.org or "", target.model.name)
         job.reservation.begin(edits.tariff, candidate.row.estimate.input, teaches)

@@ -33,6 +33,20 @@ def url_problem(url: str, *, allow_http: bool) -> str | None:
     return "link-local and metadata addresses are never called" if _is_forbidden(host) else None
 
 
+def collector_problem(url: str) -> str | None:
+    """Return what is wrong with the base URL of a collector, or None; an empty one is none."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return "is no URL"
+    if url and (parts.scheme not in ("http", "https") or not host):
+        return "expected a URL such as http://collector:4318"
+    if parts.username is not None or parts.query or parts.fragment:
+        return "must hold no user, query or fragment: credentials go into OTEL_EXPORTER_OTLP_HEADERS"
+    return None
+
+
 def is_public_http(url: str) -> bool:
     """Return whether a sound URL sends its credential in clear to a host that is not plainly one's own."""
     parts = urlsplit(url)

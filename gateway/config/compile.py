@@ -14,6 +14,7 @@ from gateway.config.structs import Config
 from gateway.config.structs.serving import Breaker
 from gateway.config.structs.supply import CapacityLimits, Model, Provider
 from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limits, Org
+from gateway.policy import breaker as policy
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
@@ -29,7 +30,7 @@ _NANO_USD = 1_000_000_000
 def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     """Return the snapshot that this configuration means. `pepper` is what the digests of keys are made with."""
     priced = config.tiers.priced()
-    providers = {name: _provider(name, provider, config.limits.sse_event_bytes) for name, provider in config.providers.items()}
+    providers = {name: _provider(name, provider, config) for name, provider in config.providers.items()}
     pricing = Pricing(price_list(), config.providers, int(datetime.now(UTC).timestamp() * 1000))
     models = {name: _model(name, model, providers, frozenset(priced)) for name, model in config.models.items()}
     models = {name: _priced(model, config.models[name], pricing) for name, model in models.items()}
@@ -54,8 +55,8 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     )
 
 
-def _breaker(breaker: Breaker) -> catalogue.Breaker:
-    return catalogue.Breaker(
+def _breaker(breaker: Breaker) -> policy.Breaker:
+    return policy.Breaker(
         failures=breaker.failures,
         ratio_ppm=round(breaker.ratio * _MILLION),
         window_ms=round(breaker.window_s * 1000),
@@ -65,7 +66,7 @@ def _breaker(breaker: Breaker) -> catalogue.Breaker:
     )
 
 
-def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue.Provider:
+def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provider:
     quirks, nature = provider.quirks, NATURES[provider.dialect]
     return catalogue.Provider(
         name=name,
@@ -92,10 +93,11 @@ def _provider(name: str, provider: Provider, most_event_bytes: int) -> catalogue
         allow_store=provider.allow_store,
         hears_out=provider.on_disconnect == "drain",
         names_tier_always=provider.tier_echo == "always",
+        propagates=name in config.telemetry.propagate,
         transport=provider.transport,
         ca_file=provider.ca_file,
         proxy=None if provider.proxy is None else provider.proxy.reveal(),
-        most_event_bytes=most_event_bytes,
+        most_event_bytes=config.limits.sse_event_bytes,
     )
 
 

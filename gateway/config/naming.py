@@ -21,6 +21,8 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     yield from _tiers(parsed)
     yield from _tenants(parsed)
     yield from _keys(parsed)
+    for index, name in enumerate(parsed.config.telemetry.propagate):
+        yield from _unknown(parsed, ("telemetry", "propagate", index), "provider", name)
 
 
 def warn(parsed: Parsed) -> Iterator[Problem]:

@@ -46,8 +46,6 @@ NOT_YET = (
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("the end of the ledger's rows", ("ledger.retention",)),
     Feature("the size of the ledger's batches", ("ledger.batch",), _only(500)),
-    Feature("traces", ("telemetry.otlp_endpoint",), _off),
-    Feature("traces that go on to providers", ("telemetry.propagate",), _off),
     Feature("logs with bodies", ("telemetry.log_bodies",), _off),
     Feature("exemplars", ("telemetry.exemplars",), _off),
     Feature("metric labels of orgs", ("telemetry.org_labels",), _off),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gateway.admission.endpoint import parse_store
-from gateway.config.addresses import is_public_http, url_problem
+from gateway.config.addresses import collector_problem, is_public_http, url_problem
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
 from gateway.config.rights import enforced, rights
@@ -46,6 +46,9 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     over_limit = parsed.config.tiers.over_limit
     if over_limit is not None and over_limit.queue_s:
         yield parsed.problem(("tiers", "over-limit", "queue"), "must be 0s: service over the limit never waits")
+    wrong = collector_problem(parsed.config.telemetry.otlp_endpoint)
+    if wrong is not None:
+        yield parsed.problem(("telemetry", "otlp_endpoint"), wrong)
     if not parsed.names("models"):
         yield parsed.problem(("models",), "at least one model is needed")
 

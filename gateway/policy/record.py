@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.policy.spans import Span
 from gateway.wire.usage import Usage
 
 LONGEST_WORD = 200
@@ -113,6 +114,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     """What refused service within the limits where service over them was looked for."""
     explains: bool = False
     """The client asked to hear what became of the request, and its key may."""
+    span: Span | None = None
+    """Where it stands in a trace; None where nobody traces it."""
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

@@ -5,13 +5,14 @@ from functools import lru_cache
 from gateway.policy.catalogue import Tier
 from gateway.policy.record import Record
 from gateway.policy.trace import account
+from gateway.wire.traceparent import TRACEPARENT
 
 Headers = list[tuple[bytes, bytes]]
 
 
 def trail(record: Record, *, hide_providers: bool) -> Headers:
     """Return the gateway's own headers for an answer or a refusal."""
-    found: Headers = [(b"x-request-id", record.request_id.encode())]
+    found = _ids(record)
     if record.attempts:
         entries = [f"{attempt.model};{attempt.status}" for attempt in record.attempts]
         found.append((b"x-gateway-attempts", latin1(", ".join(entries))))
@@ -40,7 +41,15 @@ def _served(record: Record, model: str, *, hide_providers: bool) -> Headers:
 
 def early(record: Record) -> Headers:
     """Return those that are certain before there is an answer: no attempt is the last one yet."""
-    return [(b"x-request-id", record.request_id.encode()), *record.rate_headers]
+    return [*_ids(record), *record.rate_headers]
+
+
+def _ids(record: Record) -> Headers:
+    """Return what the request is found by: in logs and ledger, and among the traces where it has a span."""
+    found: Headers = [(b"x-request-id", record.request_id.encode())]
+    if record.span is not None and record.span.own:
+        found.append((TRACEPARENT, record.span.header))
+    return found
 
 
 @lru_cache(maxsize=4096)

@@ -29,6 +29,7 @@ from gateway.processes.listening import address, listen
 from gateway.processes.pepper import pepper_of
 from gateway.processes.server import Asgi, Server, Times
 from gateway.telemetry.logs import configure
+from gateway.telemetry.spans import MISSING, is_installed
 
 log = structlog.get_logger("gateway.supervisor")
 
@@ -99,6 +100,8 @@ class Supervisor:
         Raises Unavailable, in one line, where something that it stands on cannot be had.
         """
         configure(self.config.telemetry.log, self.config.telemetry.level, sys.stdout.buffer)
+        if self.config.telemetry.otlp_endpoint and not is_installed():
+            raise Unavailable(MISSING)
         return await self._departure.watch(self._live())
 
     async def _live(self) -> int:

@@ -22,6 +22,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     event: str
     request_id: str
     client_request_id: str | None
+    trace_id: str | None
     route: str
     org: str | None
     project: str | None
@@ -65,6 +66,7 @@ def line_of(record: Record) -> Line:
         "request",
         record.request_id,
         short(record.client_request_id),
+        None if record.span is None else f"{record.span.trace_id:032x}",
         record.route,
         record.org,
         record.project,

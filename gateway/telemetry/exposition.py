@@ -147,6 +147,9 @@ class Exposition(Collector):
         yield counter("tiergate_usage_dead_total", "Ledger events that can never be stored.", (), {(): ledger.dead_count})
         help_text = "Traces of requests that were not stored."
         yield counter("tiergate_traces_dropped_total", help_text, (), {(): ledger.dropped_count})
+        yield counter("tiergate_spans_exported_total", "Spans that the collector took.", (), {(): ledger.spans_exported_count})
+        help_text = "Spans that found no room, or that the collector did not take."
+        yield counter("tiergate_spans_dropped_total", help_text, (), {(): ledger.spans_dropped_count})
         errors: Values = {(op,): count for op, count in ledger.redis_errors.copy().items()}
         yield counter("tiergate_redis_errors_total", "Calls to Redis that failed.", ("op",), errors)
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 
 class LedgerHealth:
-    """What the ledger's consumer, the keeper of traces and the callers of Redis report."""
+    """What the ledger's consumer, the keeper of traces, the exporter of spans and the callers of Redis report."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -13,6 +13,8 @@ class LedgerHealth:
         self.stored_count = 0
         self.dead_count = 0
         self.dropped_count = 0
+        self.spans_exported_count = 0
+        self.spans_dropped_count = 0
         self.redis_errors: Counter[str] = Counter(ledger=0, traces=0)
 
     def backlog(self, length: int, pending: int, oldest_age_s: float) -> None:
@@ -30,6 +32,13 @@ class LedgerHealth:
     def dropped(self, count: int) -> None:
         """Count traces that were not stored."""
         self.dropped_count += count
+
+    def spans_ended(self, count: int, *, exported: bool) -> None:
+        """Count spans that a collector has taken, or that were dropped."""
+        if exported:
+            self.spans_exported_count += count
+        else:
+            self.spans_dropped_count += count
 
     def redis_failed(self, op: str) -> None:
         """Count a failed call; `op` is a word of the code's, never of a request's."""

@@ -1,7 +1,7 @@
 """What the store has not heard yet is on disk, whatever becomes of the worker, and is told once."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -208,7 +208,7 @@ async def test_what_cannot_be_read_is_kept_for_a_human_being(
 class Nobody:
     """Who is told of no record."""
 
-    def begin(self, record: Record) -> None:
+    def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
         pass
 
     def observe(self, record: Record) -> None:

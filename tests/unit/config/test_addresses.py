@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.config.addresses import endpoint, is_public_http, url_problem
+from gateway.config.addresses import collector_problem, endpoint, is_public_http, url_problem
 
 METADATA = [
     "169.254.169.254",
@@ -74,3 +74,19 @@ def test_plain_http_is_remarked_on_only_in_public(url: str, public: bool) -> Non
 def test_the_port_follows_the_scheme() -> None:
     assert endpoint("https://a.example/v1") == ("https", "a.example", 443)
     assert endpoint("http://[::1]:8000/v1") == ("http", "::1", 8000)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://collector:4318", "https://otlp.example.com/tenant", "http://169.254.1.1:4318/v1/traces"]
+)
+def test_where_a_collector_may_be(url: str) -> None:
+    assert collector_problem(url) is None
+
+
+@pytest.mark.parametrize(
+    "url", ["collector:4318", "grpc://collector:4317", "http://", "http://c:b/", "http://[::1/", "http://u:p@c", "http://c?k=v"]
+)
+def test_where_no_collector_is(url: str) -> None:
+    problem = collector_problem(url)
+    assert problem is not None
+    assert "u:p" not in problem

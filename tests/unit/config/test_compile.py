@@ -183,3 +183,8 @@ def test_the_walk_and_the_privacy_of_providers_are_taken_over() -> None:
     compiled = catalogue(f"{fallback}\napi: {{hide_providers: true}}")
     assert compiled.fallback == Fallback(on=frozenset({"capacity"}), max_models=2, max_attempts=3, retry_budget=0.2)
     assert compiled.hide_providers
+
+
+def test_who_hears_of_traces() -> None:
+    assert not catalogue("").models["small"].deployments[0].provider.propagates
+    assert catalogue("telemetry: {propagate: [local]}").models["small"].deployments[0].provider.propagates

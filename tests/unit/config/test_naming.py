@@ -70,3 +70,10 @@ keys: [{name: k, secret: 0123456789abcdef, plan: p, models: [tiny]}]
         "providers: {p: {base_url: https://a}, q: {base_url: https://b}}\nmodels: {a: {deployments: [{provider: p, model: m}]}}"
     )
     assert "providers.q: no model uses this provider" in lines(check(read(text)).warnings)
+
+
+def test_a_trace_is_passed_on_to_known_providers() -> None:
+    assert findings("telemetry: {propagate: [local]}").errors == []
+    assert lines(findings("telemetry: {propagate: [locl]}").errors) == [
+        "telemetry.propagate[0]: unknown provider 'locl' (did you mean 'local'?)"
+    ]

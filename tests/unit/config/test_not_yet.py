@@ -18,8 +18,6 @@ ASKED_FOR = {
     "ledger.durability": "ledger: {durability: strict}",
     "ledger.retention": "ledger: {retention: 30d}",
     "ledger.batch": "ledger: {batch: 100}",
-    "telemetry.otlp_endpoint": "telemetry: {otlp_endpoint: 'http://collector:4318'}",
-    "telemetry.propagate": "telemetry: {propagate: [local]}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
     "telemetry.exemplars": "telemetry: {exemplars: true}",
     "telemetry.org_labels": "telemetry: {org_labels: 200}",

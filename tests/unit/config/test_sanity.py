@@ -128,3 +128,9 @@ keys:
   - {name: m, secret: 0123456789abcdeh, default_tier: no-limit, allow_no_limit: true}
 """
     assert lines(findings(text).warnings) == ["keys[0]: its default tier 'flex' is none of its tiers, so it gets 'default'"]
+
+
+def test_a_collector_has_a_url() -> None:
+    assert lines(findings("telemetry: {otlp_endpoint: 'collector:4318'}").errors) == [
+        "telemetry.otlp_endpoint: expected a URL such as http://collector:4318"
+    ]

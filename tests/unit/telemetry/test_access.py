@@ -4,6 +4,7 @@ from collections.abc import Callable
 import msgspec
 
 from gateway.policy.record import Outcome, Record
+from gateway.policy.spans import Span
 from gateway.telemetry.access import AccessLog, Line, as_json, as_text
 from gateway.wire.usage import Usage
 from tests.unit.telemetry.records import attempt, record
@@ -66,3 +67,9 @@ def test_lines_of_one_turn_leave_together() -> None:
     log.add(record(request_id="d"))
     later.pop()()
     assert written == [b"a\nb\nc\n", b"d\n"]
+
+
+def test_a_request_that_is_traced_says_so() -> None:
+    assert msgspec.json.decode(as_json(record()))["trace_id"] is None
+    traced = record(span=Span(trace_id=0xABCD, span_id=1, sampled=False))
+    assert msgspec.json.decode(as_json(traced))["trace_id"] == "0000000000000000000000000000abcd"

@@ -16,6 +16,8 @@ def families(cells: Cells, *readings: Reading) -> dict[str, Metric]:
     health.buried()
     health.redis_failed("acquire")
     health.dropped(5)
+    health.spans_ended(11, exported=True)
+    health.spans_ended(3, exported=False)
     exposition = Exposition(cells, health, Build("1.2.3", 1_790_000_000.0), readings)
     text = generate_latest(exposition).decode()
     return {family.name: family for family in text_string_to_metric_families(text)}
@@ -104,6 +106,8 @@ def test_what_the_stores_told_and_what_other_rooms_keep() -> None:
     assert value(found["tiergate_usage_stored"], "tiergate_usage_stored_total") == 40
     assert value(found["tiergate_usage_dead"], "tiergate_usage_dead_total") == 1
     assert value(found["tiergate_traces_dropped"], "tiergate_traces_dropped_total") == 5
+    assert value(found["tiergate_spans_exported"], "tiergate_spans_exported_total") == 11
+    assert value(found["tiergate_spans_dropped"], "tiergate_spans_dropped_total") == 3
     assert value(found["tiergate_redis_errors"], "tiergate_redis_errors_total", op="acquire") == 1
     assert value(found["tiergate_build_info"], "tiergate_build_info", version="1.2.3") == 1
     assert value(found["tiergate_queue_depth"], "tiergate_queue_depth", model="llama", tier="flex") == 4

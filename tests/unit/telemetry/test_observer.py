@@ -25,7 +25,7 @@ def test_a_record_is_counted_and_logged_once() -> None:
     access = AccessLog(written.append, lambda flush: None, render)
     traces = Kept()
     observer = Observer(cells, access, traces)
-    observer.begin(record())
+    observer.begin(record(), {})
     assert len(cells.running) == 1
     observer.observe(record())
     access.flush()
