@@ -31,7 +31,7 @@ MODELS = {
 }
 
 
-PRICED = [name for name, model in MODELS.items() if "price" in model]
+PRICED = [name for name in MODELS if name != "free"]
 
 
 def usd(requests: float) -> str:
