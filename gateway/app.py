@@ -127,9 +127,9 @@ class Gateway:
             Build(RELEASE, time.time()),
             (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
         )
-        self._sweep, alerts = Sweep(time.monotonic), Alerts(admission, self._tasks, cells)
+        self._sweep, alerts, spending = Sweep(time.monotonic), Alerts(admission, self._tasks, cells), Spending(self._reader)
         self._keys = self._keys_of(config)
-        budgeted = Budgeted(failover, admission, Spending(self._reader), alerts)
+        self._budgeted = budgeted = Budgeted(failover, admission, spending, alerts, heartbeat_s=config.leases.heartbeat_s)
         self._corridor = Corridor(
             snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
             self._keys.authenticate,
@@ -198,6 +198,7 @@ class Gateway:
         await self._corridor.remainders.stop()
         await self._corridor.tasks.drain(SETTLE_S)
         await self._leases.stop()
+        await self._budgeted.stop()
         await self._turns.stop()
         await self._traces.stop()
         await self._observer.stop()

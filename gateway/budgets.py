@@ -1,8 +1,7 @@
 """Admission under budgets: where the store knows nothing of one, what was spent is read from the ledger, and it is asked again.
 
-What the store says was spent is what alerts go by.
-
 So a store that was emptied, or a budget that is new, gives nobody a second budget. Without the ledger nothing is granted.
+Alerts go by what the store says was spent.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from typing import TypeVar
 
 import structlog
 
-from gateway.admission.client import Admission
+from gateway.admission.client import Admission, AdmissionUnavailable
 from gateway.admission.failover import Failover
 from gateway.alerts import Alerts
 from gateway.errors import LimiterUnavailable
@@ -22,6 +21,12 @@ from gateway.policy.charges import Charge, Unit
 from gateway.policy.limits import budget_of, payer_of
 from gateway.policy.periods import bounds_ms
 from gateway.stores.spending import LedgerUnavailableError, Spending
+from gateway.tasks import Owned
+
+AGAIN_S = (1.0, 5.0)
+"""When the ledger is read again for a budget that the store knew nothing of: once the rows are there that were on their way, and,
+after one more heartbeat, those of requests that had ended before their worker put them back. With the store at peace it comes to
+the same figure."""
 
 RETRY_AFTER_MS = 1_000
 """When to come back to a budget that nobody can tell the state of."""
@@ -34,12 +39,14 @@ log = structlog.get_logger(__name__)
 class Budgeted:
     """`admission`, to which `store` is told what budgets have spent that it does not know."""
 
-    def __init__(self, admission: Failover, store: Admission, spending: Spending, alerts: Alerts) -> None:
+    def __init__(self, admission: Failover, store: Admission, spending: Spending, alerts: Alerts, *, heartbeat_s: float) -> None:
         self._admission = admission
         self._store = store
         self._spending = spending
         self._alerts = alerts
+        self._pauses_s = (AGAIN_S[0], heartbeat_s + AGAIN_S[1])
         self._telling = asyncio.Lock()
+        self._again = Owned()
 
     async def acquire(self, request: Acquire) -> Answer:
         """Take the first row that fits. Raises `AdmissionUnavailable` and `LimiterUnavailable`."""
@@ -73,21 +80,36 @@ class Budgeted:
         async with self._telling:
             verdict = await ask()
             if isinstance(verdict, Unseeded):
-                await self._tell(verdict)
+                await self._tell(verdict.charges, verdict.now_ms)
+                self._again.detach(self._tell_again(verdict), name="budget-again")
                 verdict = await ask()
         return known(verdict)
 
-    async def _tell(self, unseeded: Unseeded) -> None:
+    async def stop(self) -> None:
+        """Tell nothing more."""
+        await self._again.drain(0)
+
+    async def _tell_again(self, unseeded: Unseeded) -> None:
+        at_ms = unseeded.now_ms
+        for pause_s in self._pauses_s:
+            await asyncio.sleep(pause_s)
+            at_ms += round(pause_s * 1000)
+            try:
+                await self._tell(unseeded.charges, at_ms)
+            except (AdmissionUnavailable, LimiterUnavailable) as error:
+                log.warning("budget_not_told_again", reason=str(error))
+
+    async def _tell(self, charges: Sequence[Charge], at_ms: int) -> None:
         seeds = []
-        for charge in unseeded.charges:
-            began_ms, _ = bounds_ms(unseeded.now_ms, charge.period_ms)
+        for charge in charges:
+            began_ms, _ = bounds_ms(at_ms, charge.period_ms)
             try:
                 spent = await self._spending.spent(budget_of(charge), payer_of(charge), began_ms)
             except LedgerUnavailableError as error:
                 log.exception("budget_unknown", budget=charge.scope)
                 text = "The gateway cannot tell at the moment what is left of a budget"
                 raise LimiterUnavailable(text, retry_after_ms=RETRY_AFTER_MS) from error
-            seeds.append(Seed(charge, unseeded.now_ms, spent.nano_usd if charge.unit is Unit.NANO_USD else spent.tokens))
+            seeds.append(Seed(charge, at_ms, spent.nano_usd if charge.unit is Unit.NANO_USD else spent.tokens))
         await self._store.seed(seeds)
 
 

@@ -133,7 +133,7 @@ class Admission:
         return self._heard(codec.verdict(await self._run(self._switch, keys, arguments), request.rows))
 
     async def seed(self, seeds: Sequence[Seed]) -> None:
-        """Say what was spent of budgets that the store knows nothing of; of others it keeps its own figure."""
+        """Say what was spent of budgets; where the store's own figure is higher it stays."""
         keys = (*self._always, *(f"{self._prefix}{seed.charge.scope}" for seed in seeds))
         await self._run(self._seed, keys, tuple(map(encode_seed, seeds)))
 

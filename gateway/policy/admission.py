@@ -216,7 +216,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seed(msgspec.Struct, frozen=True, gc=False):
-    """What was spent of a budget by `at_ms` in the period that this lies in, for a store that knows nothing of it."""
+    """What was spent of a budget by `at_ms` in the period that this lies in, for a store that knows nothing of it, or less."""
 
     charge: Charge
     at_ms: int

@@ -13,6 +13,7 @@ from gateway.policy.answers import Cause, Level, Levels, Unseeded
 from gateway.policy.charges import Charge, Estimate, Kind, Unit
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
 from gateway.policy.limits import Bucket
+from gateway.policy.periods import bounds_ms
 
 
 class Holds:
@@ -71,11 +72,15 @@ class Holds:
         return tuple(charge for row in rows[:1] for charge in row.charges if self._is_unseeded(charge))
 
     def seed(self, seed: Seed) -> None:
-        """Take what was spent of a budget; one that was heard of meanwhile stays as it is."""
-        if self._is_unseeded(seed.charge):
-            bucket = self.buckets.setdefault(place_of(seed.charge), Bucket())
+        """Take what was spent of a budget; one that was heard of meanwhile is raised to it, never lowered."""
+        charge, place = seed.charge, place_of(seed.charge)
+        if self._is_unseeded(charge):
+            bucket = self.buckets.setdefault(place, Bucket())
             bucket.debt, bucket.at_ms = seed.spent, seed.at_ms
-            self.seeded.add(place_of(seed.charge))
+            self.seeded.add(place)
+        elif (bucket := self.buckets[place]).at_ms < bounds_ms(seed.at_ms, charge.period_ms)[1]:
+            bucket.fold(charge, seed.at_ms)
+            bucket.debt = max(bucket.debt, seed.spent)
 
     def forget(self, place: Place) -> None:
         """Know no more of a bucket: its key has expired, or was lost."""

@@ -79,7 +79,7 @@ class Buckets:
         return verdict
 
     def seed(self, seeds: Sequence[Seed]) -> None:
-        """Take what was spent of budgets of which nothing is known."""
+        """Take what was spent of budgets, of which nothing is known or too little."""
         for each in seeds:
             self._holds.seed(each)
 

@@ -8,6 +8,7 @@ from gateway.policy.answers import Unseeded
 from gateway.policy.charges import Charge
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
+from gateway.policy.limits import DAY_MS
 from tests.integration.admission.rows import Clock
 from tests.integration.admission.state import ask
 from tests.sim.supply import BUDGETS
@@ -36,8 +37,9 @@ class Memory:
         if self._random.random() < FORGETS:
             await self._forget()
         if self._asked and self._random.random() < TELLS:
-            # Of what was told already another figure must change nothing.
-            seeds = [Seed(each, self._clock.now_ms, self._random.randint(0, each.capacity)) for each in BUDGETS]
+            # Of what was told already a lower figure must change nothing, and a higher one of a period that is over neither.
+            at_ms = self._clock.now_ms - self._random.choice((0, 0, 5_000, DAY_MS, -DAY_MS))
+            seeds = [Seed(each, at_ms, self._random.randint(0, each.capacity)) for each in BUDGETS]
             self._reference.seed(seeds)
             await self._admission.seed(seeds)
             self._asked = ()

@@ -9,14 +9,26 @@ import pytest
 from gateway.admission.client import LEASES_AT_ONCE, Admission, cell_prefix, ledger_key
 from gateway.admission.connection import Connection
 from gateway.policy.admission import Order, Row, Seed, Upstream, Word
-from gateway.policy.answers import Granted, Posted, Refused, Spent, Unseeded
+from gateway.policy.answers import Granted, Levels, Posted, Refused, Spent, Unseeded
 from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.charges import Dimension, Estimate
 from gateway.policy.claims import place_of
 from gateway.policy.lifetimes import LATE_MS, REAPED_AT_ONCE
 from gateway.policy.limits import MINUTE_MS, budget_charges
 from gateway.policy.periods import PERIODS, bounds_ms
-from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, progress, row, settle, switch
+from tests.integration.admission.rows import (
+    TTL_MS,
+    Clock,
+    acquire,
+    deployment_charges,
+    estimate,
+    key_charges,
+    model_charges,
+    progress,
+    row,
+    settle,
+    switch,
+)
 from tests.integration.admission.state import PREFIX, ask, ledger, pairs, stored
 
 LIMITS = key_charges(Limits(rpm=5, tpm=600, rpd=9, concurrency=2))
@@ -154,6 +166,26 @@ async def test_the_largest_bucket_is_counted_to_the_unit(admission: Admission, c
         await admission.settle(settle(f"{number}", estimate(2**31 - 2, 0)))
     state = await stored(connection, {place_of(charge): charge for charge in vast}, clock.now_ms)
     assert state.buckets["k:ci", "tpm"] == (3 * (2**31 - 2) * MINUTE_MS, 30)
+
+
+async def test_all_fourteen_scopes_of_a_row_are_held(admission: Admission, connection: Connection, clock: Clock) -> None:
+    """Two budgets each of a key, its project and its org, five scopes of their limits, a guard, the model, the deployment."""
+    owners = ("kb:ci", "pb:acme:search", "ob:acme")
+    budgets = sum((budget_charges(owner, Budget(nano_usd=100, tokens=100)) for owner in owners), ())
+    scopes = ("k:ci", "km:ci:a", "p:acme:search", "o:acme", "om:acme:a", "kf:ci")
+    own = sum((key_charges(Limits(rpm=9), scope=scope) for scope in scopes), ())
+    whole = row(budgets, own, model_charges("a", Limits(rpm=9)), deployment_charges("a/one", Limits(rpm=9)), cost=takes(40, 30))
+    await admission.seed([Seed(charge, clock.now_ms, 50) for charge in budgets])
+    assert isinstance(await admission.acquire(acquire("mine", whole)), Granted)
+    levels = await admission.levels(whole.charges)
+    assert isinstance(levels, Levels)
+    assert [level.held for level in levels.levels] == [40, 30] * 3 + [1] * 8
+    posted = await admission.settle(settle("mine", takes(7, 3)))
+    assert posted.budgets == (57, 53) * 3
+
+
+def takes(nano_usd: int, tokens: int) -> Estimate:
+    return Estimate(1, 10, 20, 30, cost_nano_usd=nano_usd, budget_tokens=tokens)
 
 
 async def test_forgotten_scripts_are_not_noticed(admission: Admission, connection: Connection) -> None:

@@ -59,10 +59,21 @@ def test_a_move_to_a_budget_that_nothing_is_known_of_leaves_the_attempt_as_it_wa
     assert level(store) == (0, 10)
 
 
-def test_the_first_to_tell_is_believed() -> None:
+@pytest.mark.parametrize(
+    ("later_ms", "at_ms", "told", "spent"),
+    [
+        pytest.param(0, 0, 0, 90, id="less was spent by what is told: it is late"),
+        pytest.param(0, 0, 95, 95, id="more was spent: some of it was lost here"),
+        pytest.param(DAY_MS, 0, 95, 0, id="in a period that is over by now"),
+        pytest.param(DAY_MS, DAY_MS, 7, 7, id="in the next period"),
+    ],
+)
+def test_a_budget_is_raised_to_what_is_told_and_never_lowered(later_ms: int, at_ms: int, told: int, spent: int) -> None:
     store = known(DAY, spent=90)
-    store.buckets.seed([Seed(DAY, NOW_MS, 0)])
-    assert level(store) == (90, 0)
+    store.now_ms += later_ms
+    assert level(store) == (0 if later_ms else 90, 0)
+    store.buckets.seed([Seed(DAY, NOW_MS + at_ms, told)])
+    assert level(store) == (spent, 0)
 
 
 def test_what_could_cost_more_than_is_left_is_refused_and_nothing_else_is_tried() -> None:
