@@ -17,6 +17,7 @@ import msgspec
 
 from gateway.cli.check import EXIT_CONFIG
 from gateway.importing.findings import Finding, Findings
+from gateway.importing.known import known_models
 from gateway.importing.source import SourceError, read
 from gateway.importing.translation import Translation, translate
 
@@ -37,7 +38,7 @@ def importing() -> None:
 def litellm(file: Path, out: Path | None, *, strict: bool, as_json: bool) -> None:
     """Translate FILE, a configuration of LiteLLM's proxy, and say of each field what became of it."""
     try:
-        translation = translate(read(file), {}, _month_ends(datetime.datetime.now(datetime.UTC).date()))
+        translation = translate(read(file), known_models(), _month_ends(datetime.datetime.now(datetime.UTC).date()))
     except SourceError as error:
         click.echo(str(error), err=True)
         sys.exit(EXIT_CONFIG)

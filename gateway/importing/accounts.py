@@ -151,7 +151,12 @@ class Accounts:
         )
 
     def _tell(self, params: Fields, into: Where, vendor: Vendor) -> None:
-        targets = {"api_base": "base_url", "organization": "headers", "extra_headers": "headers"}
+        targets = {
+            "litellm_credential_name": "api_key",
+            "api_base": "base_url",
+            "organization": "headers",
+            "extra_headers": "headers",
+        }
         if vendor.preset != "azure":
             params.ignore("api_version", "only Azure's API has versions here")
         for field in _AS_IT_IS:

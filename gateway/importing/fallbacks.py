@@ -17,6 +17,7 @@ ANY = "*"
 CIRCLE = "would close a circle, which models make with each other nowhere here: left out"
 UNKNOWN = "names no model that was imported: left out"
 FOLLOWED = "followed to the lists of those that stand in, since a list is not followed here"
+ALIASED = "a model has the same list under all its names here, the one of its own name before its aliases'"
 OTHER_LISTS = "one list for all reasons here: what stood in for this reason alone comes behind the others"
 REQUEST_CHANGES = "a model that stands in gets the same request here: what is changed of it is left out"
 
@@ -66,6 +67,7 @@ def chains(models: Sequence[str], lists: Sequence[Lists], resolve: Mapping[str, 
             followed += further
         found[model] = followed
     _tell_unknown(lists, resolve, findings)
+    _tell_aliases(lists, resolve, findings)
     return _without_circles(found, lists, resolve, findings)
 
 
@@ -74,8 +76,8 @@ def _name(model: str, resolve: Mapping[str, str]) -> str:
 
 
 def _by_name(lists: Lists, resolve: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the lists of a section with the names of models for those of aliases; the first of a model's holds."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return the lists of a section with the names of models for those of aliases; a model's own list holds before theirs."""
+    found = {model: _resolved(names, resolve) for model, names in lists.by_model.items() if _name(model, resolve) == model}
     for model, names in lists.by_model.items():
         found.setdefault(_name(model, resolve), _resolved(names, resolve))
     return found
@@ -130,3 +132,13 @@ def _tell_unknown(lists: Sequence[Lists], resolve: Mapping[str, str], findings: 
                 findings.ignored(where, "stands for no model that was imported")
             elif any(name not in resolve for name in names):
                 findings.approximate(where, (), UNKNOWN)
+
+
+def _tell_aliases(lists: Sequence[Lists], resolve: Mapping[str, str], findings: Findings) -> None:
+    """Note each list of a model that has an alias with another list there, or with none."""
+    aliases = [(alias, model) for alias, model in resolve.items() if alias != model]
+    for each in lists:
+        for alias, model in aliases:
+            own, other = each.by_model.get(model), each.by_model.get(alias)
+            if own != other:
+                findings.approximate(each.places[model if own is not None else alias], (), ALIASED)

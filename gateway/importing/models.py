@@ -5,9 +5,7 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import msgspec
-from msgspec.inspect import Metadata, type_info
 
-from gateway.config.kinds import scalar
 from gateway.config.presets import presets
 from gateway.config.problems import Where
 from gateway.config.scalars import UsdPerMillion
@@ -15,9 +13,10 @@ from gateway.importing.deployments import deployments
 from gateway.importing.entries import PRICES, Entry
 from gateway.importing.features import lacking
 from gateway.importing.findings import Findings
+from gateway.importing.notations import reads
 from gateway.importing.numbers import duration
 
-_FINEST = Decimal("0.001")
+_FINEST = (Decimal("0.000001"), Decimal("0.001"))
 _NEEDED = ("input", "output")
 _STANDS_IN = {"cached_input": "input", "cache_write": "input", "reasoning": "output"}
 """What a price that is not named is."""
@@ -168,12 +167,8 @@ def _cost(entries: Sequence[Entry], prices: Sequence[dict[str, Decimal]], writte
 
 def _expressible(price: Decimal) -> Decimal:
     """Return a price that the file format can say: the same, or the next above it."""
-    kind = type_info(UsdPerMillion)
-    notation = scalar(kind) if isinstance(kind, Metadata) else None
-    try:
-        return price if notation is None else Decimal(notation.read(str(_plain(price))))
-    except ValueError:
-        return price.quantize(_FINEST, rounding=ROUND_CEILING)
+    candidates = (price, *(price.quantize(finest, rounding=ROUND_CEILING) for finest in _FINEST))
+    return next((each for each in candidates if reads(UsdPerMillion, str(_plain(each)))), candidates[-1])
 
 
 def _plain(price: Decimal) -> Decimal:

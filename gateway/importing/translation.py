@@ -9,8 +9,8 @@ from gateway.importing import fallbacks, settings
 from gateway.importing.accounts import Accounts
 from gateway.importing.entries import Entry, Reading, entry, groups_of
 from gateway.importing.findings import Findings
-from gateway.importing.modelnames import is_model_name
 from gateway.importing.models import model
+from gateway.importing.notations import is_model_name
 from gateway.importing.reasons import SECTIONS
 from gateway.importing.references import References
 from gateway.importing.settings import Settings

@@ -1,22 +1,28 @@
-"""Whether a name can be a model's here, by the file format's own notation."""
+"""What can be written in a field of our file, by the notation of the field's own type."""
 
 from msgspec.inspect import type_info
 
 from gateway.config.kinds import scalar
-from gateway.config.scalars import ModelName, Name
+from gateway.config.scalars import ModelName, Name, Network
 
 
 def is_model_name(text: str) -> bool:
     """Return whether a model or an alias may be called so."""
-    return _reads(ModelName, text)
+    return reads(ModelName, text)
 
 
 def is_name(text: str) -> bool:
     """Return whether a provider, plan, org, project or key may be called so."""
-    return _reads(Name, text)
+    return reads(Name, text)
 
 
-def _reads(kind: object, text: str) -> bool:
+def is_network(text: str) -> bool:
+    """Return whether this is an address or a network."""
+    return reads(Network, text)
+
+
+def reads(kind: object, text: str) -> bool:
+    """Return whether a scalar type of the file takes a text."""
     notation = scalar(type_info(kind))
     if notation is None:
         return False
