@@ -26,20 +26,26 @@ HEAD = (
     "what was left out, and why, is what the import printed. Every field: config/README.md of Tiergate.",
 )
 _READ = ("model_list", "router_settings", "litellm_settings", "general_settings", "environment_variables", "credential_list")
+OWN_DATABASE = "TIERGATE_DATABASE_URL"
+"""The variable that stands in the file for the URL of a database with a user in it."""
+
 _FOR_PRICES = "only what has a price may be asked for under a budget: {} left out"
 _FOLLOWED_BY = 6
 """The file format's own `fallback.max_attempts`."""
 
 
 class Names(msgspec.Struct, frozen=True):
-    """What keys may be allowed by name: models, their aliases, access groups; and the models that have a price."""
+    """What keys may be allowed by name: models, their aliases, access groups; and the models that have a price.
+
+    With `has_one_org` the file has a budget of everybody's together, which the org `default` is for.
+    """
 
     models: tuple[str, ...]
     aliases: Mapping[str, str]
     groups: Mapping[str, frozenset[str]]
     priced: frozenset[str]
     ips: tuple[str, ...] = ()
-    plan_concurrency: int | None = None
+    has_one_org: bool = False
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -50,9 +56,13 @@ class Translation(msgspec.Struct, frozen=True):
     names: Names
     database_url: str | None
 
-    def text(self) -> str:
-        """Return our file."""
-        return write(self.document, self.findings.remarks, HEAD)
+    def text(self, database_url: str | None = None) -> str:
+        """Return our file; a database of ours is written down, but for a password."""
+        document = dict(self.document)
+        if database_url is not None:
+            is_secret = "@" in database_url
+            document = {"database": {"url": f"${{{OWN_DATABASE}}}" if is_secret else database_url}} | document
+        return write(document, self.findings.remarks, HEAD)
 
 
 def translate(source: Source, known: Known, month_ends: str) -> Translation:
@@ -67,12 +77,12 @@ def translate(source: Source, known: Known, month_ends: str) -> Translation:
     groups: dict[str, list[Entry]] = {}
     for each in _entries(values, reading, known, found):
         groups.setdefault(each.model, []).append(each)
-    names = _named(groups, found, findings)
+    names = _named(groups, found, known, findings)
     models = _models(groups, names, reading, found)
     for name in values:
         if name not in _READ:
             findings.ignored((name,), SECTIONS.get(name, "not known to this import"))
-    document = _document(models, reading, found, findings, month_ends)
+    document = _document(models, names, reading, found, month_ends)
     return Translation(document, findings, names, found.database_url)
 
 
@@ -136,7 +146,12 @@ def _expanded(
     reading.findings.approximate((*where, "model_name"), (), note)
 
 
-def _named(groups: Mapping[str, list[Entry]], found: Settings, findings: Findings) -> Names:
+def _is_priced(entry: Entry, known: Known) -> bool:
+    """Return whether there is a price for a deployment, in the file or in the catalogue."""
+    return bool(entry.price) or entry.upstream in known.get(VENDORS[entry.prefix].preset or "", ())
+
+
+def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, findings: Findings) -> Names:
     aliases: dict[str, str] = {}
     for alias, (target, where) in found.aliases.items():
         model_name = found.aliases[target][0] if target in found.aliases else target
@@ -151,8 +166,9 @@ def _named(groups: Mapping[str, list[Entry]], found: Settings, findings: Finding
         models=tuple(groups),
         aliases=aliases,
         groups={group: frozenset(models) for group, models in groups_of(groups).items()},
-        priced=frozenset(name for name, entries in groups.items() if any(each.price for each in entries)),
+        priced=frozenset(name for name, entries in groups.items() if any(_is_priced(each, known) for each in entries)),
         ips=found.ips,
+        has_one_org="orgs" in found.sections,
     )
 
 
@@ -172,8 +188,9 @@ def _models(groups: Mapping[str, list[Entry]], names: Names, reading: Reading, f
 
 
 def _document(
-    models: dict[str, dict[str, Any]], reading: Reading, found: Settings, findings: Findings, month_ends: str
+    models: dict[str, dict[str, Any]], names: Names, reading: Reading, found: Settings, month_ends: str
 ) -> dict[str, Any]:
+    findings = reading.findings
     sections = dict(found.sections)
     document: dict[str, Any] = {name: sections.pop(name) for name in ("ops",) if name in sections}
     used = {each["provider"] for written in models.values() for each in written["deployments"]}
@@ -182,7 +199,7 @@ def _document(
     if rules := _rules(models, found, findings):
         document["fallback"] = rules
     if "orgs" in sections:
-        _within_budget(models, found, findings, month_ends)
+        _within_budget(names, found, findings, month_ends)
     if found.keys:
         sections["keys"] = found.keys
     return document | sections
@@ -208,12 +225,12 @@ def _rules(models: Mapping[str, Mapping[str, Any]], found: Settings, findings: F
     }
 
 
-def _within_budget(models: Mapping[str, Mapping[str, Any]], found: Settings, findings: Findings, month_ends: str) -> None:
+def _within_budget(names: Names, found: Settings, findings: Findings, month_ends: str) -> None:
     """Keep the file's keys inside its budget: only what has a price is asked for under one, and one for ever ends."""
-    unpriced = [name for name, written in models.items() if "price" not in written]
+    unpriced = [name for name in names.models if name not in names.priced]
     for key in found.keys:
         if unpriced:
-            key["models"] = [name for name in models if name not in unpriced]
+            key["models"] = [name for name in names.models if name in names.priced]
             findings.remarks.setdefault(("keys",), []).append(_FOR_PRICES.format(", ".join(unpriced)))
         if found.budget_ends:
             key["expires"] = month_ends

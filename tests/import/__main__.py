@@ -2,22 +2,28 @@
 
 For each configuration of `configs` and 200 requests each: the models in the order in which they are asked, and of each model its
 deployments, those of a lower order first, as `explain` has them here and as the router draws them there. What is left out of an
-import is left out there too; configurations whose routing is told to differ are not compared. Exit code 1 on a difference.
+import is left out there too; configurations whose routing is told to differ are not compared. Then keys: they come out of
+LiteLLM's own tables, made by its own migrations, as out of those of the tests. Exit code 1 on a difference.
 """
 
 import json
 import os
 import random
 import re
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from click.testing import CliRunner
 
+from gateway.cli import tiergate
 from gateway.cli.explain import left_by
 from gateway.config import compile_catalogue
 from gateway.config.check import check
@@ -29,6 +35,8 @@ from gateway.importing.translation import Translation, translate
 from gateway.policy.catalogue import Catalogue, Secret
 from gateway.policy.explain import Asked, explain
 from gateway.wire.request import Endpoint
+from tests.litellm import ROWS, fill, filled, name_of
+from tests.postgres import Postgres
 
 HERE = Path(__file__).parent
 REQUESTS = 200
@@ -38,6 +46,16 @@ DIFFERS = {
     "wildcards": "names that a wildcard stands for",
 }
 """Whose routing is told to differ, and why."""
+
+MIGRATIONS = "lib/python*/site-packages/litellm_proxy_extras/migrations/*/migration.sql"
+
+QUERIES = (
+    "SELECT id, name, org, definition, expires_unix_ms, blocked_unix_ms IS NULL FROM api_key",
+    "SELECT digest, scheme, key_id, display FROM key_secret",
+    "SELECT name, definition FROM org",
+    "SELECT org, name, definition FROM project",
+    "SELECT scope, nano_usd FROM opening_balance",
+)
 
 Walk = list[tuple[str, list[set[tuple[str, str]]]]]
 """Models in their order, each with the deployments of each order: name at the provider, and credential."""
@@ -159,7 +177,40 @@ def main() -> int:
         print(f"{path.stem:20} {len(each) - len(differing)} of {len(each)} alike  {differing[0] if differing else never or ''}")
     for name, why in DIFFERS.items():
         print(f"{name:20} not compared: {why}")
-    return 1 if failed else 0
+    return 1 if differs_from_the_real_thing() or failed else 0
+
+
+def keys_of(theirs: str, directory: Path, name: str) -> dict[str, Any]:
+    """Return what an import makes of a database: all that the tables of ours then hold, but for times."""
+    ours = directory / f"{name}.db"
+    command = [
+        "import",
+        "litellm",
+        str(HERE / "configs" / "keys.yaml"),
+        "--database",
+        theirs,
+        "--into",
+        f"sqlite:///{ours}",
+        "--json",
+    ]
+    ran = CliRunner().invoke(tiergate, command, obj={}, catch_exceptions=False)
+    if ran.exit_code:
+        sys.exit(f"{name}: {ran.stderr}")
+    with closing(sqlite3.connect(ours)) as tables:
+        return {query: sorted(tables.execute(query).fetchall()) for query in QUERIES}
+
+
+def differs_from_the_real_thing() -> bool:
+    """Print whether keys come out of LiteLLM's own tables as they do out of those that our tests make."""
+    with Postgres() as postgres, tempfile.TemporaryDirectory() as directory:
+        real = postgres.create()
+        for migration in sorted(Path(".venv-import").glob(MIGRATIONS)):
+            postgres.psql(migration.read_text(), name_of(real))
+        fill(postgres, real, ROWS)
+        found = [keys_of(url, Path(directory), name) for url, name in ((filled(postgres), "ours"), (real, "theirs"))]
+    keys = len(found[1][QUERIES[0]])
+    print(f"{'keys':20} {keys} out of LiteLLM's own tables, {'as' if found[0] == found[1] else 'NOT as'} out of our tests'")
+    return found[0] != found[1]
 
 
 def as_chat(request: dict[str, Any]) -> dict[str, Any]:
