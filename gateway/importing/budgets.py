@@ -1,4 +1,4 @@
-"""Budgets: the other's run from when they began, for any length of time; ours are the calendar's, UTC. Never more than there."""
+"""Budgets: the other's run for any length of time from any moment; ours are the calendar's, UTC. In the long run never more."""
 
 import re
 from decimal import ROUND_FLOOR, Decimal
@@ -37,7 +37,7 @@ def seconds(duration: str) -> int | None:
 
 
 def budget(usd: Decimal, duration: str | None) -> Carried:
-    """Return what may be spent in a period of ours, so that no more is spent in any period of theirs."""
+    """Return what may be spent in a period of ours: for no less time than there, so that in the long run it is no more."""
     length_s = None if duration is None else seconds(duration)
     if length_s is None:
         return Carried(usd, "month", FOR_EVER, ends=True)
