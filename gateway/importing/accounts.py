@@ -3,6 +3,7 @@
 Entries that say the same are one provider. Names are the vendors', or a server's host.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -145,7 +146,7 @@ class Accounts:
         host = None if is_reference(base) else urlsplit(base).hostname
         is_own = vendor.is_yours or vendor.preset is not None
         name = str(provider.get("preset") or (host if is_own and host else prefix))
-        name = name.strip("-.")[:60] or prefix
+        name = re.sub(r"[^A-Za-z0-9_.@+-]+", "-", name).strip("-.@+")[:60] or prefix
         return next(
             free for n in range(1, len(self.providers) + 2) if (free := name if n == 1 else f"{name}-{n}") not in self.providers
         )

@@ -30,9 +30,13 @@ SILENCE = "the longest wait for the first content and between two events"
 
 
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for models that say nothing themselves; `bounds_hold` where rates of deployments are bounds there too."""
+    """What holds for models that say nothing themselves.
+
+    `bounds_hold` where rates of deployments are bounds there too; `endpoints` are all that the proxy serves, if it says so.
+    """
 
     bounds_hold: bool = False
+    endpoints: frozenset[str] | None = None
     timeout_s: float | None = None
     stream_timeout_s: float | None = None
 
@@ -50,7 +54,10 @@ def model(
         )
     }
     written: dict[str, Any] = {ours: bound for ours, bound in bounds.items() if bound is not None}
-    if capabilities := _capabilities(entries, providers, into, findings):
+    capabilities = _capabilities(entries, providers, into, findings)
+    if defaults.endpoints is not None:
+        capabilities["endpoints"] = asked_at(entries, providers, defaults.endpoints)
+    if capabilities:
         written["capabilities"] = capabilities
     written["deployments"] = deployments(name, entries, findings, bounds_hold=defaults.bounds_hold)
     written |= _priced(entries, written["deployments"], into, findings)
@@ -104,6 +111,14 @@ def _embeds(entries: Sequence[Entry], providers: Mapping[str, Any], into: Where,
         elif "mode" in each.places:
             findings.ignored(each.places["mode"], "all that its providers serve may be asked for")
     return embeds
+
+
+def asked_at(entries: Sequence[Entry], providers: Mapping[str, Any], endpoints: frozenset[str]) -> list[str]:
+    """Return at which of these endpoints a model can be asked for: some need a provider that has them."""
+    served = {endpoint for each in entries for endpoint in _endpoints(providers[each.provider])}
+    if all(each.endpoint == "embeddings" for each in entries):
+        endpoints &= {"embeddings"}
+    return [endpoint for endpoint in sorted(endpoints) if endpoint not in ("embeddings", "responses") or endpoint in served]
 
 
 def _endpoints(provider: Mapping[str, Any]) -> Sequence[str]:

@@ -3,22 +3,12 @@
 from msgspec.inspect import type_info
 
 from gateway.config.kinds import scalar
-from gateway.config.scalars import ModelName, Name, Network
+from gateway.config.scalars import ModelName
 
 
 def is_model_name(text: str) -> bool:
     """Return whether a model or an alias may be called so."""
     return reads(ModelName, text)
-
-
-def is_name(text: str) -> bool:
-    """Return whether a provider, plan, org, project or key may be called so."""
-    return reads(Name, text)
-
-
-def is_network(text: str) -> bool:
-    """Return whether this is an address or a network."""
-    return reads(Network, text)
 
 
 def reads(kind: object, text: str) -> bool:

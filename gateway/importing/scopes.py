@@ -1,7 +1,7 @@
 """Who shares what: LiteLLM's organizations, teams, members, projects and users, as our orgs and their projects.
 
-Five kinds there, two here. Only what counts something is kept as a scope: the outermost of a key's is its org, the next a project
-in it. A key under more than two of them cannot be carried: one of its bounds would be lost.
+Six kinds there, two here. Only what counts something is kept as a scope: the outermost of a key's is its org, the next a project
+in it. So each has one place, whoever's key it is, and its limits hold once. A key under more than two of them cannot be carried.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 from gateway.importing.accounts import NotImportableError
 from gateway.importing.allowed import Groups, Models, allowed, both
 from gateway.importing.findings import Findings
-from gateway.importing.terms import Row, Terms, terms
+from gateway.importing.terms import Row, Terms, mapping, terms
 from gateway.importing.translation import Names
 
 Tables = Mapping[str, Sequence[Row]]
@@ -103,7 +103,9 @@ class Scopes:
         team, user, project = (_text(key.get(name)) for name in ("team_id", "user_id", "project_id"))
         found: list[Scope] = []
         inside = self._row(TEAMS, team) if team else {}
-        organization = _text(key.get("organization_id")) or _text(inside.get("organization_id"))
+        organization = _text(inside.get("organization_id")) or _text(key.get("organization_id"))
+        if organization != (_text(key.get("organization_id")) or organization) or (project and self._team_of(project) != team):
+            raise NotImportableError("what it belongs to does not belong together")
         if organization:
             found.append(self._scope(ORGANIZATIONS, organization, "organization_alias"))
             if user and (member := self._maybe(ORGANIZATION_MEMBERS, f"{user}/{organization}")) is not None:
@@ -128,7 +130,7 @@ class Scopes:
 
     def check_bounds(self, row: Row) -> None:
         """Raise `NotImportableError` for bounds that stand elsewhere and are none here: permissions, and budgets of tags."""
-        if self._tags.intersection(map(str, (row.get("metadata") or {}).get("tags") or ())):
+        if self._tags.intersection(map(str, mapping(row.get("metadata")).get("tags") or ())):
             raise NotImportableError("it has a tag with a budget, and there are no tags here")
         named = _text(row.get("object_permission_id"))
         if named is None:
@@ -137,9 +139,12 @@ class Scopes:
         if found is None or found.get("blocked_tools") or found.get("models"):
             raise NotImportableError("it has an object permission that is not known here")
 
+    def _team_of(self, project: str) -> str | None:
+        return _text(self._row(PROJECTS, project).get("team_id"))
+
     def _member(self, user: str | None, team: str, team_row: Row) -> Iterable[Scope]:
         """Yield the bounds of a user in a team; a team may have some for every member."""
-        everybodys = (team_row.get("metadata") or {}).get("team_member_budget_id")
+        everybodys = mapping(team_row.get("metadata")).get("team_member_budget_id")
         row = self._rows[MEMBERS].get(f"{user}/{team}")
         if user is None or (row is None and everybodys is None):
             return
@@ -169,7 +174,7 @@ class Scopes:
             self.check_bounds(row)
             found = terms(row, self.budget_of(row), (kind, called), self._findings)
             named = _text(row.get("model_id")) if kind == TEAMS else None
-            found.without.update(map(str, (self._team_models.get(named or "", {}).get("aliases") or {})))
+            found.without.update(map(str, mapping(self._team_models.get(named or "", {}).get("aliases"))))
             models = allowed(row, self._names, self.groups)
             own = (self.budget_of(row) or {}).get("allowed_models") or ()
             if own:
@@ -187,14 +192,31 @@ class Scopes:
         return name
 
 
+_INSIDE: Mapping[str, tuple[str, ...]] = {
+    TEAMS: (ORGANIZATIONS,),
+    PROJECTS: (ORGANIZATIONS, TEAMS),
+    MEMBERS: (ORGANIZATIONS, TEAMS),
+    ORGANIZATION_MEMBERS: (ORGANIZATIONS,),
+}
+"""What lies wholly inside what. A user's bounds reach over teams: inside one of them they would hold once for each."""
+
+
 def places(scopes: Sequence[Scope]) -> tuple[Scope | None, Scope | None]:
-    """Return which scope is a key's org and which its project. Raises `NotImportableError` where there are more that count."""
+    """Return which scope is a key's org and which its project.
+
+    Raises `NotImportableError` where more count, or those that do reach beyond each other.
+    """
     counting = [scope for scope in scopes if scope.terms.is_shared]
-    if len(counting) > 2:
-        raise NotImportableError("more than two of what it belongs to have limits or budgets")
     if not counting:
         return (scopes[0] if scopes else None), None
-    return counting[0], counting[1] if len(counting) > 1 else None
+    if len(counting) > 2:
+        raise NotImportableError("more than two of what it belongs to have limits or budgets")
+    if len(counting) == 1:
+        return counting[0], None
+    outer, inner = counting
+    if outer.kind not in _INSIDE.get(inner.kind, ()):
+        raise NotImportableError(f"{outer.name} and {inner.name} have limits or budgets, and neither lies inside the other")
+    return outer, inner
 
 
 def _by(rows: Iterable[Row], *columns: str) -> dict[str, Row]:

@@ -17,6 +17,7 @@ from gateway.importing.models import Defaults
 from gateway.importing.numbers import duration, number
 from gateway.importing.reasons import GENERAL, ROUTER, SETTINGS
 from gateway.importing.references import References, UnwritableError, is_reference
+from gateway.importing.routes import endpoints
 from gateway.policy.credentials import is_secret
 
 STRATEGIES = {
@@ -69,7 +70,8 @@ def read(values: Mapping[str, Any], references: References, findings: Findings) 
     _breaker(router, settings, found)
     _lists(router, settings, found, findings)
     _access(general, references, found, findings)
-    _bounds(general, found, findings)
+    _bounds(general, found)
+    _reach(general, found, findings)
     _money(settings, found, findings)
     router.ignore_rest(ROUTER, "nothing here goes by it")
     settings.ignore_rest(SETTINGS, "nothing here goes by it")
@@ -176,7 +178,7 @@ def _access(general: Fields, references: References, found: Settings, findings: 
     findings.exact(general.at("master_key"), ("ops", "admin_token"))
 
 
-def _bounds(general: Fields, found: Settings, findings: Findings) -> None:
+def _bounds(general: Fields, found: Settings) -> None:
     body = _number(general, "max_request_size_mb")
     if body:
         found.sections.setdefault("limits", {})["body"] = f"{int(body)}MiB"
@@ -189,6 +191,14 @@ def _bounds(general: Fields, found: Settings, findings: Findings) -> None:
     if own:
         found.sections["plans"] = {"default": {"limits": {"concurrency": int(own)}}}
         general.exact("max_parallel_requests", ("plans", "default", "limits", "concurrency"))
+
+
+def _reach(general: Fields, found: Settings, findings: Findings) -> None:
+    """Take in what may be called, and from where."""
+    routes = general.take("allowed_routes")
+    if isinstance(routes, list):
+        found.defaults = msgspec.structs.replace(found.defaults, endpoints=endpoints(routes))
+        findings.exact(general.at("allowed_routes"), ("models", "*", "capabilities", "endpoints"))
     ips = general.take("allowed_ips")
     if isinstance(ips, list):
         found.ips = tuple(map(str, ips))

@@ -11,6 +11,7 @@ from gateway.importing.accounts import NotImportableError
 from gateway.importing.allowed import SPECIAL, Models, allowed, both, meant
 from gateway.importing.features import lacking
 from gateway.importing.findings import Findings
+from gateway.importing.routes import ENDPOINTS, endpoints
 from gateway.importing.scopes import END_USERS, FORMER_KEYS, GROUP_BUDGETS, KEYS, MODELS, TEAMS, Scope, Scopes, Tables, places
 from gateway.importing.terms import Row, Terms, terms
 from gateway.importing.translation import Names
@@ -22,8 +23,6 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _NANO = 1_000_000_000
 _ORG = "default"
 _DASHBOARD = "litellm-dashboard"
-_INFERENCE = frozenset({"llm_api_routes", "openai_routes", "*", "/*", "/v1/*"})
-_ROUTES = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses", "/v1/models"})
 _NO_CALLS = ("management", "read_only")
 
 TIERS = "the tier default alone: others have a price of their own here; see plans.*.tiers"
@@ -245,9 +244,8 @@ def _check_routes(row: Row) -> None:
     """Raise for a key that may not call every endpoint that is here: ours have no such bounds."""
     if row.get("key_type") in _NO_CALLS:
         raise NotImportableError("it is for management alone")
-    routes = {str(route) for route in row.get("allowed_routes") or ()}
-    prefixed = {route if route.startswith("/v1") or not route.startswith("/") else f"/v1{route}" for route in routes}
-    if routes and not routes & _INFERENCE and not prefixed >= _ROUTES:
+    routes = row.get("allowed_routes") or ()
+    if routes and endpoints(routes) != frozenset(ENDPOINTS.values()):
         raise NotImportableError("its allowed_routes are not all that a key may call here")
 
 

@@ -44,7 +44,7 @@ _REFUSING = ("policies", "agent_id", "config")
 WINDOWS = "several budgets there: one here, the least of their amounts for the longest of their times"
 ONE_BY_ONE = "models have no budgets of their own here: those that had are left out"
 RENAMED = "names have no second meaning here: those that had are left out"
-DAILY = "tokens a day are a budget of tokens here, in the calendar's days, UTC"
+DAILY = "tokens a day are a budget of tokens here, in the calendar's days, UTC; what was used today is not counted"
 HARD = "no alert of an amount here: metrics tell what is left of a budget"
 
 
@@ -88,10 +88,10 @@ def terms(row: Row, budget_row: Row | None, where: tuple[str | int, ...], findin
     for source in (row, budget_row or {}):
         _limits(source, found, where, findings)
         _money(source, found, where, findings)
-    _metadata(_mapping(row.get("metadata")), found, where, findings)
+    _metadata(mapping(row.get("metadata")), found, where, findings)
     for name, ours in _PER_MODEL.items():
-        _per_model(_mapping(row.get(name)), ours, found)
-    for alias in _mapping(row.get("aliases")):
+        _per_model(mapping(row.get(name)), ours, found)
+    for alias in mapping(row.get("aliases")):
         found.without.add(str(alias))
         findings.approximate((*where, "aliases"), (), RENAMED)
     found.blocked = bool(row.get("blocked"))
@@ -122,7 +122,7 @@ def _money(source: Row, found: Terms, where: tuple[str | int, ...], findings: Fi
         findings.approximate((*where, "max_budget"), (), note)
         if duration is not None:
             findings.approximate((*where, "budget_duration"), (), note)
-    for name in _mapping(source.get("model_max_budget")):
+    for name in mapping(source.get("model_max_budget")):
         found.without.add(str(name))
         findings.approximate((*where, "model_max_budget"), (), ONE_BY_ONE)
     if source.get("soft_budget") is not None:
@@ -157,7 +157,7 @@ def _metadata(metadata: Row, found: Terms, where: tuple[str | int, ...], finding
             raise NotImportableError(f"its metadata has {name}, which is not known here")
     for name, ours in _PER_MODEL.items():
         if metadata.get(name):
-            _per_model(_mapping(metadata[name]), ours, found)
+            _per_model(mapping(metadata[name]), ours, found)
             findings.exact((*where, "metadata", name), ("limits", "per_model"))
     for name in metadata:
         if name not in _PER_MODEL:
@@ -182,7 +182,8 @@ def _usd(value: Any) -> Decimal:
     return Decimal(str(value))
 
 
-def _mapping(value: Any) -> Row:
+def mapping(value: Any) -> Row:
+    """Return what is to be a mapping. Raises `NotImportableError` where it is something else, and so is not understood."""
     if value is None or value == []:
         return {}
     if not isinstance(value, Mapping):

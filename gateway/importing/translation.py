@@ -9,7 +9,7 @@ from gateway.importing import fallbacks, settings
 from gateway.importing.accounts import Accounts
 from gateway.importing.entries import Entry, Reading, entry, groups_of
 from gateway.importing.findings import Findings
-from gateway.importing.models import model
+from gateway.importing.models import asked_at, model
 from gateway.importing.notations import is_model_name
 from gateway.importing.reasons import SECTIONS
 from gateway.importing.references import References
@@ -77,6 +77,7 @@ def translate(source: Source, known: Known, month_ends: str) -> Translation:
     groups: dict[str, list[Entry]] = {}
     for each in _entries(values, reading, known, found):
         groups.setdefault(each.model, []).append(each)
+    _leave_out_unserved(groups, reading, found)
     names = _named(groups, found, known, findings)
     models = _models(groups, names, reading, found)
     for name in values:
@@ -144,6 +145,18 @@ def _expanded(
                 yield one
     note = "stands for the models that the price catalogue knows; new ones are added by hand"
     reading.findings.approximate((*where, "model_name"), (), note)
+
+
+def _leave_out_unserved(groups: dict[str, list[Entry]], reading: Reading, found: Settings) -> None:
+    """Leave out each model that none of the routes is for that the proxy has."""
+    allowed = found.defaults.endpoints
+    if allowed is None:
+        return
+    for name, entries in [*groups.items()]:
+        if not asked_at(entries, reading.accounts.providers, allowed):
+            del groups[name]
+            for each in entries:
+                reading.findings.left_out(each.where, "not importable: none of the proxy's allowed_routes is for it")
 
 
 def _is_priced(entry: Entry, known: Known) -> bool:

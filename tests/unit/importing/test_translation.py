@@ -177,3 +177,22 @@ def test_a_database_of_ours_is_written_without_its_password() -> None:
     found = of(entry())
     assert safe_load(found.text("postgresql://u:secret@h/d"))["database"]["url"] == "${TIERGATE_DATABASE_URL}"
     assert safe_load(found.text("sqlite:///var/x.db"))["database"]["url"] == "sqlite:///var/x.db"
+
+
+@pytest.mark.parametrize(
+    ("routes", "endpoints"),
+    [
+        ("[/chat/completions, /v1/embeddings]", {"chat": ["chat", "embeddings"], "embed": ["embeddings"]}),
+        ("[/v1/chat/completions]", {"chat": ["chat"]}),
+        ("[llm_api_routes]", {"chat": ["chat", "completions", "embeddings", "messages", "responses"], "embed": ["embeddings"]}),
+        ("[/key/info]", {}),
+    ],
+)
+def test_what_the_proxy_does_not_serve_is_not_served(routes: str, endpoints: dict[str, list[str]]) -> None:
+    text = """
+    model_list:
+      - {model_name: chat, litellm_params: {model: openai/a, api_key: k}}
+      - {model_name: embed, litellm_params: {model: openai/b, api_key: k}, model_info: {mode: embedding}}
+    """
+    found = translated(f"{text}\n    general_settings: {{allowed_routes: {routes}}}")
+    assert {name: each["capabilities"]["endpoints"] for name, each in found.document["models"].items()} == endpoints
