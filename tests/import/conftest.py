@@ -8,9 +8,9 @@ import pytest
 
 from gateway.importing.source import read
 from gateway.importing.translation import Known, Translation, translate
-from tests.integration.databases import empty_url, kind, postgres, url
+from tests.integration.conftest import empty_url, kind, postgres, url, valkey, valkey_server
 
-__all__ = ["empty_url", "kind", "postgres", "url"]
+__all__ = ["empty_url", "kind", "postgres", "url", "valkey", "valkey_server"]
 
 CONFIGS = Path(__file__).parent / "configs"
 MONTH_ENDS = "2099-01-01"
