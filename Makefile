@@ -13,13 +13,14 @@ SCHEMATHESIS := .venv-schemathesis
 CATALOGUE := .venv-catalogue
 DEPLOY := .venv-deploy
 DEPLOY_NODE := tests/deploy/node
+IMPORT := .venv-import
 PIN := $(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +105,14 @@ $(CATALOGUE)/.made: tests/catalogue/catalogue.lock | $(UV)
 catalogue: $(CATALOGUE)/.made ## Write the catalogue of prices anew, from the pinned genai-prices
 	@$(CATALOGUE)/bin/python -m tests.catalogue
 
+$(IMPORT)/.made: tests/import/requirements.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(IMPORT)
+	$(UV) pip install --quiet --python $(IMPORT)/bin/python --require-hashes -r $<
+	@touch $@
+
+import-litellm: $(VENV)/.dev $(IMPORT)/.made ## That imported configurations send requests where LiteLLM's own router would
+	@$(BIN)/python -m tests.import
+
 bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in about 40 s (ARGS="--reps 9")
 	@$(BIN)/python -m tests.bench $(ARGS)
 
@@ -152,5 +161,5 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) tests/catalogue/catalogue.in -o tests/catalogue/catalogue.lock
 	$(PIN) tests/deploy/deploy.in -o tests/deploy/deploy.lock
 	$(PIN) --no-deps tests/deploy/helm.in -o tests/deploy/helm.lock
-	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done
+	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama tests/import; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done
 	$(if $(shell command -v npm),for folder in $(NODE_CLIENTS:%=tests/compat/%) $(DEPLOY_NODE); do npm update --prefix $$folder --package-lock-only --omit-lockfile-registry-resolved --silent || exit 1; done)

@@ -7,8 +7,10 @@ import pkgutil
 
 import click
 
-COMMANDS = ("check", "db", "demo", "explain", "keys", "presets", "schema", "serve", "upstreams", "usage")
-"""Each is the object of this name in the module of this name."""
+COMMANDS = ("check", "db", "demo", "explain", "import", "keys", "presets", "schema", "serve", "upstreams", "usage")
+"""Each is the object of this name in the module of this name, but for those that Python has as words of its own."""
+
+SPELLED = {"import": "importing"}
 
 
 class Commands(click.Group):
@@ -22,7 +24,8 @@ class Commands(click.Group):
         """Return the command of this name, or None where there is none."""
         if name not in COMMANDS:
             return None
-        command: click.Command = pkgutil.resolve_name(f"gateway.cli.{name}:{name}")
+        place = SPELLED.get(name, name)
+        command: click.Command = pkgutil.resolve_name(f"gateway.cli.{place}:{place}")
         return command
 
 

@@ -1,0 +1,249 @@
+"""A configuration of LiteLLM's proxy as one of ours: read, told field by field, and written."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gateway.importing import fallbacks, settings
+from gateway.importing.accounts import Accounts
+from gateway.importing.entries import Entry, Reading, entry, groups_of
+from gateway.importing.findings import Findings
+from gateway.importing.models import asked_at, model
+from gateway.importing.notations import is_model_name
+from gateway.importing.reasons import SECTIONS
+from gateway.importing.references import References
+from gateway.importing.settings import Settings
+from gateway.importing.source import Source
+from gateway.importing.vendors import VENDORS, split
+from gateway.importing.writing import write
+
+Known = Mapping[str, Sequence[str]]
+"""Names of models at each preset's vendor, which a wildcard stands for."""
+
+HEAD = (
+    "Imported from a configuration of LiteLLM's proxy. What differs from it is said where it is written;",
+    "what was left out, and why, is what the import printed. Every field: config/README.md of Tiergate.",
+)
+_READ = ("model_list", "router_settings", "litellm_settings", "general_settings", "environment_variables", "credential_list")
+OWN_DATABASE = "TIERGATE_DATABASE_URL"
+"""The variable that stands in the file for the URL of a database with a user in it."""
+
+_FOR_PRICES = "only what has a price may be asked for under a budget: {} left out"
+_FOLLOWED_BY = 6
+"""The file format's own `fallback.max_attempts`."""
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What keys may be allowed by name: models, their aliases, access groups; and the models that have a price.
+
+    With `has_one_org` the file has a budget of everybody's together, which the org `default` is for.
+    """
+
+    models: tuple[str, ...]
+    aliases: Mapping[str, str]
+    groups: Mapping[str, frozenset[str]]
+    priced: frozenset[str]
+    ips: tuple[str, ...] = ()
+    has_one_org: bool = False
+
+
+class Translation(msgspec.Struct, frozen=True):
+    """Our file, what became of theirs, and the names that its keys go by."""
+
+    document: Mapping[str, Any]
+    findings: Findings
+    names: Names
+    database_url: str | None
+
+    def text(self, database_url: str | None = None) -> str:
+        """Return our file; a database of ours is written down, but for a password."""
+        document = dict(self.document)
+        if database_url is not None:
+            is_secret = "@" in database_url
+            document = {"database": {"url": f"${{{OWN_DATABASE}}}" if is_secret else database_url}} | document
+        return write(document, self.findings.remarks, HEAD)
+
+
+def translate(source: Source, known: Known, month_ends: str) -> Translation:
+    """Return our file for theirs. `month_ends` is the day on which the running month is over."""
+    findings, values = Findings(), source.values
+    references = References(values.get("environment_variables") or {})
+    for place in range(len(source.included)):
+        findings.exact(("include", place), ())
+    _tell_variables(values, findings)
+    found = settings.read(values, references, findings)
+    reading = Reading(Accounts(references, _credentials(values, findings), findings), findings, found.by_tags)
+    groups: dict[str, list[Entry]] = {}
+    for each in _entries(values, reading, known, found):
+        groups.setdefault(each.model, []).append(each)
+    _leave_out_unserved(groups, reading, found)
+    names = _named(groups, found, known, findings)
+    models = _models(groups, names, reading, found)
+    for name in values:
+        if name not in _READ:
+            findings.ignored((name,), SECTIONS.get(name, "not known to this import"))
+    document = _document(models, names, reading, found, month_ends)
+    return Translation(document, findings, names, found.database_url)
+
+
+def _tell_variables(values: Mapping[str, Any], findings: Findings) -> None:
+    for name in values.get("environment_variables") or {}:
+        findings.approximate(
+            ("environment_variables", str(name)), (), "written where the file refers to it; nothing else sees it"
+        )
+
+
+def _credentials(values: Mapping[str, Any], findings: Findings) -> dict[str, Mapping[str, Any]]:
+    found = {}
+    for place, each in enumerate(values.get("credential_list") or ()):
+        if isinstance(each, Mapping) and isinstance(each.get("credential_values"), Mapping):
+            found[str(each.get("credential_name"))] = each["credential_values"]
+            findings.exact(("credential_list", place), ("providers",))
+        else:
+            findings.ignored(("credential_list", place), "has no credential_values")
+    return found
+
+
+def _entries(values: Mapping[str, Any], reading: Reading, known: Known, found: Settings) -> Iterator[Entry]:
+    """Yield the deployments, wildcards as all that is known of them; what an alias hides is nobody's."""
+    listed = values.get("model_list") or []
+    names = {str(each.get("model_name")) for each in listed if isinstance(each, Mapping)}
+    for place, each in enumerate(listed if isinstance(listed, list) else []):
+        where = ("model_list", place)
+        name = str(each.get("model_name")) if isinstance(each, Mapping) else ""
+        if name in found.aliases:
+            reading.findings.ignored(where, "an alias has the same name, and holds before it")
+        elif "*" in name:
+            yield from _expanded(each, where, reading, {vendor: [*models] for vendor, models in known.items()}, names)
+        elif not is_model_name(name):
+            reading.findings.ignored(where, "not importable: its name has characters that no model's name has here")
+        elif (one := entry(reading, each, where)) is not None:
+            yield one
+
+
+def _expanded(
+    values: Mapping[str, Any], where: tuple[str | int, ...], reading: Reading, known: Known, taken: set[str]
+) -> Iterator[Entry]:
+    """Yield a deployment for each model that a wildcard stands for, but for those that have entries of their own."""
+    given = values.get("litellm_params")
+    params: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
+    pattern, target = str(values["model_name"]), str(params.get("model") or "")
+    prefix, upstream = split(target, None)
+    vendor = VENDORS.get(prefix or "")
+    models = known.get(vendor.preset or "", ()) if vendor is not None else ()
+    if upstream != "*" or pattern.count("*") != 1 or not models:
+        reading.findings.ignored(where, "not importable: nothing tells here which models the wildcard stands for")
+        return
+    for name in models:
+        public = pattern.replace("*", name)
+        if public not in taken and is_model_name(public):
+            one = entry(
+                reading, {**values, "model_name": public, "litellm_params": {**params, "model": f"{prefix}/{name}"}}, where
+            )
+            if one is not None:
+                yield one
+    note = "stands for the models that the price catalogue knows; new ones are added by hand"
+    reading.findings.approximate((*where, "model_name"), (), note)
+
+
+def _leave_out_unserved(groups: dict[str, list[Entry]], reading: Reading, found: Settings) -> None:
+    """Leave out each model that none of the routes is for that the proxy has."""
+    allowed = found.defaults.endpoints
+    if allowed is None:
+        return
+    for name, entries in [*groups.items()]:
+        if not asked_at(entries, reading.accounts.providers, allowed):
+            del groups[name]
+            for each in entries:
+                reading.findings.left_out(each.where, "not importable: none of the proxy's allowed_routes is for it")
+
+
+def _is_priced(entry: Entry, known: Known) -> bool:
+    """Return whether there is a price for a deployment, in the file or in the catalogue."""
+    return bool(entry.price) or entry.upstream in known.get(VENDORS[entry.prefix].preset or "", ())
+
+
+def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, findings: Findings) -> Names:
+    aliases: dict[str, str] = {}
+    for alias, (target, where) in found.aliases.items():
+        model_name = found.aliases[target][0] if target in found.aliases else target
+        if model_name not in groups:
+            findings.ignored(where, "stands for no model that was imported")
+        elif not is_model_name(alias):
+            findings.ignored(where, "has characters that no model's name has here")
+        else:
+            aliases[alias] = model_name
+            findings.exact(where, ("models", model_name, "aliases"))
+    return Names(
+        models=tuple(groups),
+        aliases=aliases,
+        groups={group: frozenset(models) for group, models in groups_of(groups).items()},
+        priced=frozenset(name for name, entries in groups.items() if any(_is_priced(each, known) for each in entries)),
+        ips=found.ips,
+        has_one_org="orgs" in found.sections,
+    )
+
+
+def _models(groups: Mapping[str, list[Entry]], names: Names, reading: Reading, found: Settings) -> dict[str, dict[str, Any]]:
+    resolve = {**{name: name for name in groups}, **names.aliases}
+    stand_ins = fallbacks.chains(tuple(groups), found.lists, resolve, reading.findings)
+    models: dict[str, dict[str, Any]] = {}
+    for name, entries in groups.items():
+        aliases = [alias for alias, target in names.aliases.items() if target == name]
+        written = model(name, entries, reading.accounts.providers, found.defaults, reading.findings)
+        if stand_ins[name]:
+            written["fallbacks"] = stand_ins[name]
+        if found.strategy != "weighted":
+            written["strategy"] = found.strategy
+        models[name] = ({"aliases": aliases} if aliases else {}) | written
+    return models
+
+
+def _document(
+    models: dict[str, dict[str, Any]], names: Names, reading: Reading, found: Settings, month_ends: str
+) -> dict[str, Any]:
+    findings = reading.findings
+    sections = dict(found.sections)
+    document: dict[str, Any] = {name: sections.pop(name) for name in ("ops",) if name in sections}
+    used = {each["provider"] for written in models.values() for each in written["deployments"]}
+    document["providers"] = {name: provider for name, provider in reading.accounts.providers.items() if name in used}
+    document["models"] = models
+    if rules := _rules(models, found, findings):
+        document["fallback"] = rules
+    if "orgs" in sections:
+        _within_budget(names, found, findings, month_ends)
+    if found.keys:
+        sections["keys"] = found.keys
+    return document | sections
+
+
+def _rules(models: Mapping[str, Mapping[str, Any]], found: Settings, findings: Findings) -> dict[str, Any]:
+    longest = max((len(written.get("fallbacks", ())) for written in models.values()), default=0)
+    if not longest:
+        return {}
+    note = "any failure leads on there; here a model's limits, faults, refusals of the prompt's length and of its content do"
+    findings.remarks.setdefault(("fallback", "on"), []).append(note)
+    attempts = max(
+        sum(len(models[name]["deployments"]) for name in (one, *written.get("fallbacks", ()))) for one, written in models.items()
+    )
+    return {
+        "on": ["capacity", "unavailable", "context_length", "content_filter"],
+        **(
+            {}
+            if found.max_fallbacks is None and longest < 4
+            else {"max_models": 1 + min(longest, found.max_fallbacks or longest)}
+        ),
+        **({"max_attempts": attempts} if attempts > _FOLLOWED_BY else {}),
+    }
+
+
+def _within_budget(names: Names, found: Settings, findings: Findings, month_ends: str) -> None:
+    """Keep the file's keys inside its budget: only what has a price is asked for under one, and one for ever ends."""
+    unpriced = [name for name in names.models if name not in names.priced]
+    for key in found.keys:
+        if unpriced:
+            key["models"] = [name for name in names.models if name in names.priced]
+            findings.remarks.setdefault(("keys",), []).append(_FOR_PRICES.format(", ".join(unpriced)))
+        if found.budget_ends:
+            key["expires"] = month_ends
