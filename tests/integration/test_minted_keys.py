@@ -1,5 +1,6 @@
 """Minted keys through a running gateway: all that a key of the file may and may not, by a definition; changes hold at once."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,10 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from gateway.policy.keys import REVOKED
 from gateway.stores.minted import Draft, Edit, Wanted
 from gateway.stores.terms import Term
-from tests.fakes.openai import answers
+from tests.fakes.openai import answers, silence
 from tests.integration.minting import ACTOR, Fleet, fleet
 from tests.integration.scene import bearer
 from tests.running import SECRET
@@ -75,6 +77,32 @@ async def test_keys_of_one_org_of_the_database_share_what_it_has(gate: Fleet) ->
         headers=bearer(secrets[0]),
     )
     assert asked.status_code == 402
+
+
+async def test_what_has_no_answer_yet_ends_too_where_the_command_says_now(gate: Fleet) -> None:
+    secret, key_id = await gate.mint("leaked")
+    other, _ = await gate.mint("other")
+    gate.models.acts |= {"m": silence, "narrow": silence}
+    holding = asyncio.create_task(gate.ask(0, other, model="narrow"))
+    await asked(gate, "narrow")
+    doing = [asyncio.create_task(gate.ask(0, secret, model=model)) for model in ("m", "narrow")]
+    await asked(gate, "m")
+    await gate.runs[0].waiting(1)
+    await gate.registry.keys.revoke(ACTOR, key_id, cuts=True)
+    ends = await asyncio.gather(*doing)
+    assert [(answer.status_code, answer.json()["error"]["message"]) for answer in ends] == [(401, REVOKED)] * 2
+    assert not holding.done()
+    holding.cancel()
+    await gate.settled()
+    assert await gate.runs[0].leases() == 0
+    rows = {row["model_requested"]: row["outcome"] for row in await gate.runs[0].rows() if row["key"] == "leaked"}
+    assert rows == {"m": "client_error"}, "what only waited was never opened"
+
+
+async def asked(gate: Fleet, model: str) -> None:
+    async with asyncio.timeout(10.0):
+        while model not in gate.models.asked:
+            await asyncio.sleep(0.01)
 
 
 async def test_its_rows_and_its_line_name_it(gate: Fleet) -> None:
