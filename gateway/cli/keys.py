@@ -212,6 +212,7 @@ def run(path: Path, environ: dict[str, str], ask: Ask[Told]) -> Told:
 async def answered(config: Config, ask: Ask[Told]) -> Told:
     """Ask."""
     async with open_registry(config, store_of(config)) as registry:
+        await registry.tenancy.open()
         return await ask(registry)
 
 

@@ -35,6 +35,7 @@ class Entry(msgspec.Struct):
     asked_s: float
     mark: Mark
     taken_out: bool = False
+    """It is in the ring no more: whoever goes by it has to ask again."""
     noted_s: float = -LONGEST_S
     """When it was noted last that the key is in use."""
 
@@ -45,6 +46,8 @@ class Keyring:
     def __init__(self, most_known: int = MOST_KNOWN, most_unknown: int = MOST_UNKNOWN) -> None:
         self._known = OrderedDict[bytes, Entry]()
         self._unknown = OrderedDict[bytes, Entry]()
+        self._digests: dict[str, set[bytes]] = {}
+        """Of what is known, by the key's id."""
         self._most_known, self._most_unknown = most_known, most_unknown
         self._epoch: int | None = None
         """The last change that was heard of."""
@@ -79,15 +82,19 @@ class Keyring:
 
     def keep(self, digest: bytes, entry: Entry) -> None:
         """Keep what was said, unless something has changed since it was asked for: then whoever asked has to ask again."""
-        self._known.pop(digest, None)
+        self._forget(digest)
         self._unknown.pop(digest, None)
         if entry.mark != self.mark:
             entry.taken_out = True
-            return
-        kept, most = (self._unknown, self._most_unknown) if entry.bearer is None else (self._known, self._most_known)
-        kept[digest] = entry
-        if len(kept) > most:
-            kept.popitem(last=False)
+        elif entry.bearer is None:
+            self._unknown[digest] = entry
+            if len(self._unknown) > self._most_unknown:
+                self._unknown.popitem(last=False)
+        else:
+            self._known[digest] = entry
+            self._digests.setdefault(entry.bearer[0].key.id, set()).add(digest)
+            if len(self._known) > self._most_known:
+                self._forget(next(iter(self._known)))
 
     def stands(self, entry: Entry) -> bool:
         """Return whether nothing is known to have changed since the entry was asked for."""
@@ -110,11 +117,21 @@ class Keyring:
     def take_out(self, key_id: str, epoch: int) -> None:
         """Take note of a message that this change is one key's: its entries are forgotten, and those that name nobody."""
         self._taken_out += 1
-        for entries in (self._known, self._unknown):
-            gone = [digest for digest, entry in entries.items() if entry.bearer is None or entry.bearer[0].key.id == key_id]
-            for digest in gone:
-                entries.pop(digest).taken_out = True
+        for digest in [*self._digests.get(key_id, ())]:
+            self._forget(digest)
+        self._unknown.clear()
         self._follow(epoch)
+
+    def _forget(self, digest: bytes) -> None:
+        entry = self._known.pop(digest, None)
+        if entry is None or entry.bearer is None:
+            return
+        # Whoever still goes by it would not hear of what is told of its key from now on.
+        entry.taken_out = True
+        key_id = entry.bearer[0].key.id
+        self._digests[key_id].discard(digest)
+        if not self._digests[key_id]:
+            del self._digests[key_id]
 
     def _follow(self, epoch: int) -> None:
         if self._epoch is not None and epoch == self._epoch + 1:

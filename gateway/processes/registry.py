@@ -41,7 +41,7 @@ class Nobody:
 async def open_registry(config: Config, redis_url: str | None) -> AsyncIterator[Registry]:
     """Open the database of a configuration; `redis_url` is where its workers' store is, None where no gateway runs.
 
-    Raises what the database has to say to it: SchemaVersionError, SQLAlchemyError, OSError.
+    Nothing is connected to before it is asked; whether the tables are there, `tenancy.open` sees to.
     """
     async with contextlib.AsyncExitStack() as stack:
         crier: Crier = Nobody()
@@ -52,7 +52,6 @@ async def open_registry(config: Config, redis_url: str | None) -> AsyncIterator[
         means = Means(pepper_of(config, Path(config.state_dir)), secrets.token_bytes, unix_ms)
         tenancy = Tenancy(config.database.url.reveal(), Definitions(config), crier, means)
         stack.push_async_callback(tenancy.close)
-        await tenancy.open()
         yield Registry(tenancy, MintedKeys(tenancy), Terms(tenancy))
 
 

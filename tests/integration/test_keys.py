@@ -177,6 +177,16 @@ async def test_what_was_granted_is_looked_at_again_where_something_has_changed(
         await world.entered()
 
 
+async def test_without_the_store_a_change_is_seen_when_what_is_known_is_too_old(world: World) -> None:
+    await world.entered()
+    world.shelf.put(SECRET, revoked_unix_ms=1)
+    world.now_s += KNOWN_S - 1
+    assert isinstance(world.enter(), Principal)
+    world.now_s += 1
+    with pytest.raises(Unauthenticated):
+        await world.entered()
+
+
 async def test_a_change_of_another_key_costs_nobody_a_look_up_who_hears_the_message(world: World) -> None:
     principal = await world.entered()
     world.keys.heed(Change("other", 1))

@@ -1,5 +1,6 @@
 """Minted keys through a running gateway: all that a key of the file may and may not, by a definition; changes hold at once."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,12 +8,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from gateway.policy.credentials import digest, plain_digest
+from gateway.policy.keys import REVOKED
 from gateway.stores.minted import Draft, Edit, Wanted
 from gateway.stores.terms import Term
-from tests.fakes.openai import answers
+from tests.fakes.openai import answers, silence
 from tests.integration.minting import ACTOR, Fleet, fleet
 from tests.integration.scene import bearer
-from tests.running import SECRET
+from tests.running import PEPPER, SECRET
 from tests.valkey import Valkey
 
 
@@ -77,6 +80,32 @@ async def test_keys_of_one_org_of_the_database_share_what_it_has(gate: Fleet) ->
     assert asked.status_code == 402
 
 
+async def test_what_has_no_answer_yet_ends_too_where_the_command_says_now(gate: Fleet) -> None:
+    secret, key_id = await gate.mint("leaked")
+    other, _ = await gate.mint("other")
+    gate.models.acts |= {"m": silence, "narrow": silence}
+    holding = asyncio.create_task(gate.ask(0, other, model="narrow"))
+    await asked(gate, "narrow")
+    doing = [asyncio.create_task(gate.ask(0, secret, model=model)) for model in ("m", "narrow")]
+    await asked(gate, "m")
+    await gate.runs[0].waiting(1)
+    await gate.registry.keys.revoke(ACTOR, key_id, cuts=True)
+    ends = await asyncio.gather(*doing)
+    assert [(answer.status_code, answer.json()["error"]["message"]) for answer in ends] == [(401, REVOKED)] * 2
+    assert not holding.done()
+    holding.cancel()
+    await gate.settled()
+    assert await gate.runs[0].leases() == 0
+    rows = {row["model_requested"]: row["outcome"] for row in await gate.runs[0].rows() if row["key"] == "leaked"}
+    assert rows == {"m": "client_error"}, "what only waited was never opened"
+
+
+async def asked(gate: Fleet, model: str) -> None:
+    async with asyncio.timeout(10.0):
+        while model not in gate.models.asked:
+            await asyncio.sleep(0.01)
+
+
 async def test_its_rows_and_its_line_name_it(gate: Fleet) -> None:
     secret, key_id = await gate.mint("written")
     gate.models.acts["m"] = answers(usage={"prompt_tokens": 3, "completion_tokens": 2})
@@ -85,6 +114,36 @@ async def test_its_rows_and_its_line_name_it(gate: Fleet) -> None:
     assert (row["key"], row["org"], row["input_tokens"], row["output_tokens"]) == ("written", "acme", 3, 2)
     await gate.runs[0].gateway._keys.tell_uses()
     assert (await gate.registry.keys.one(key_id)).last_used_unix_ms is not None
+
+
+async def test_no_log_and_no_answer_has_a_key_or_its_digest(
+    valkey: Valkey, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    loud = {"level": "debug", "log": "json"}
+    database = f"sqlite:///{tmp_path / 'tiergate.db'}"
+    async with fleet(1, valkey, database, tmp_path, telemetry=loud) as gate:
+        secret, key_id = await gate.mint("quiet")
+        answers_told = [await gate.ask(0, secret), await gate.ask(0, secret, model="unknown")]
+        (tmp_path / "tiergate.db").rename(tmp_path / "away.db")
+        gate.runs[0].gateway._keys._ring.outdate(1)
+        answers_told.append(await gate.ask(0, secret))
+        (tmp_path / "away.db").rename(tmp_path / "tiergate.db")
+        async with gate.registry.tenancy.change() as change:
+            await change.execute(text("UPDATE api_key SET definition = 'no JSON'"))
+        gate.runs[0].gateway._keys._rests_until_s = 0.0
+        gate.runs[0].gateway._keys._ring.outdate(2)
+        answers_told.append(await gate.ask(0, secret))
+        await gate.registry.keys.revoke(ACTOR, key_id)
+        answers_told.append(await gate.ask(0, secret))
+        await gate.settled()
+        await asyncio.sleep(0)
+    assert [answer.status_code for answer in answers_told] == [200, 404, 200, 500, 401]
+    logs = capfdbinary.readouterr()
+    shown = b"\n".join((logs.out, logs.err, *(f"{answer.text} {answer.headers}".encode() for answer in answers_told)))
+    assert key_id.encode() in logs.out
+    assert b"keys_unavailable" in logs.out
+    for part in (secret[-49:], *(digest(PEPPER, secret).hex(), plain_digest(secret).hex(), PEPPER.decode())):
+        assert part.encode() not in shown
 
 
 async def test_a_damaged_key_is_a_500_of_its_own(gate: Fleet) -> None:

@@ -7,6 +7,8 @@ import pytest
 from gateway.pipeline import Visit
 from gateway.policy.record import Record
 from gateway.providers.protocol import Call
+from gateway.stores.minted import Changed, KeyView
+from gateway.stores.tenancy import Means
 from gateway.upstream.transport import Outgoing
 from gateway.watch import Sweep
 from gateway.wire.contracts import OPENAI
@@ -18,6 +20,24 @@ MARK = "marked-word"
 HEADERS = ((b"authorization", b"Bearer marked-word"),)
 BODY = b'{"messages":"marked-word"}'
 SPECIAL = provider(headers={"x-key": MARK}, proxy=f"http://user:{MARK}@proxy.test")
+
+
+VIEW = KeyView(
+    id="k",
+    name="ci",
+    org="acme",
+    plan=None,
+    state="active",
+    definition={},
+    source="minted",
+    secrets=(),
+    created_unix_ms=0,
+    updated_unix_ms=0,
+    expires_unix_ms=None,
+    revoked_unix_ms=None,
+    blocked_unix_ms=None,
+    last_used_unix_ms=None,
+)
 
 
 def visit() -> Visit:
@@ -49,8 +69,10 @@ def visit() -> Visit:
         lambda: catalogue(model("m", deployment("m", SPECIAL))),
         lambda: request("m", members=split(BODY), fields={"messages": MARK}),
         visit,
+        lambda: Means(MARK.encode(), bytes, int),
+        lambda: Changed(key=VIEW, told=True, secret=MARK),
     ],
-    ids=["outgoing", "call", "provider", "catalogue", "request", "visit"],
+    ids=["outgoing", "call", "provider", "catalogue", "request", "visit", "means", "changed"],
 )
 async def test_it_is_printed_without_what_it_carries(make: Callable[[], object]) -> None:
     assert MARK not in repr(make())
