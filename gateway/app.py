@@ -6,7 +6,6 @@ ledger's consumer. Clocks, ids and chance enter here, as values that everything 
 
 import asyncio
 import contextlib
-import ssl
 import sys
 import time
 from importlib.metadata import version
@@ -17,6 +16,7 @@ import msgspec
 import structlog
 import uuid_utils
 
+from gateway.admission.changes import Change, heed
 from gateway.admission.client import Admission, cell_prefix, ledger_key, traces_key
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
@@ -28,21 +28,23 @@ from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports
 from gateway.admission.spool import SUFFIX, Spool
 from gateway.admission.turns import Turns
+from gateway.alerts import Alerts
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, compile_catalogue
+from gateway.config.tenants import Definitions
 from gateway.gauges import queue_depth, redis_up, spool_size
-from gateway.job import Snapshot, Store
+from gateway.job import Store
+from gateway.keys import Clock, Keys, Sources
 from gateway.pipeline import Corridor
-from gateway.policy.catalogue import Catalogue, Key
+from gateway.policy.catalogue import Catalogue
 from gateway.policy.experience import Experience
-from gateway.policy.keys import check_key, enter
 from gateway.policy.retries import RetryBudget
-from gateway.policy.routing import Planner
 from gateway.policy.shares import Waived
-from gateway.providers import DIALECTS
+from gateway.snapshots import snapshot_of, transports_of
 from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
+from gateway.stores.keys import KeyShelf
 from gateway.stores.ledger import LEASE_S, Ledger
 from gateway.stores.spending import Spending
 from gateway.stores.stream import Stream
@@ -55,20 +57,11 @@ from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
 from gateway.telemetry.spans import spans_to
-from gateway.upstream import connect
-from gateway.upstream.origin import tls_context
-from gateway.upstream.transport import Transport
 from gateway.watch import Cut, Sweep
 from gateway.web.api import build_api, routes
 from gateway.web.control import build_control
 from gateway.web.inference import Caps, Clocks, Floor
 from gateway.web.models import Catalogues
-
-SPARE_CONNECTIONS = 8
-"""Beyond a deployment's ceiling: a slot in the store is free a moment before its connection is."""
-
-UNBOUNDED_CONNECTIONS = 1_000
-"""For a deployment without a ceiling: half of what one worker has in flight at most, unless it is told otherwise."""
 
 SETTLE_S = 10.0
 """How long settlements and the ledger's flush may take when a worker leaves; the next one picks up what is left."""
@@ -116,25 +109,30 @@ class Gateway:
         self._redis = open_client(locate, timeout_s=2.0)
         self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
-        self._reader = Reader(config.database.url.reveal())
+        self._reader = Reader(config.database.url.reveal(), config.database.pool)
         self._ledger = self._consumer(config.redis.prefix)
         self._consuming: asyncio.Task[None] | None = None
-        cells = Cells(labels_of(catalogue))
+        cells, experience = Cells(labels_of(catalogue)), Experience()
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
-        spans = spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker)
-        self._observer = Observer(cells, self._access, self._traces, spans)
+        self._observer = Observer(
+            cells,
+            self._access,
+            self._traces,
+            spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker),
+        )
         self._exposition = Exposition(
             cells,
             self._health,
             Build(RELEASE, time.time()),
             (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
         )
-        self._sweep = Sweep(time.monotonic)
-        experience, budgeted = Experience(), Budgeted(failover, admission, Spending(self._reader))
+        self._sweep, alerts = Sweep(time.monotonic), Alerts(admission, self._tasks, cells)
+        self._keys = self._keys_of(config)
+        budgeted = Budgeted(failover, admission, Spending(self._reader), alerts)
         self._corridor = Corridor(
             snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
-            self._authenticate,
+            self._keys.authenticate,
             Store(
                 budgeted,
                 self._leases,
@@ -142,12 +140,12 @@ class Gateway:
                 Reports(failover, self._tasks),
                 RetryBudget(catalogue.fallback.retry_budget),
             ),
-            Bookkeeper(failover, self._observer, experience, time.monotonic),
+            Bookkeeper(failover, self._observer, experience, alerts, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = self._reached_store = False
         self.api = build_api(
-            self._floor, Catalogues(self._current, self._authenticate), budgeted.levels, self._fault, release=RELEASE
+            self._floor, Catalogues(self._current, self._keys.authenticate), budgeted.levels, self._fault, release=RELEASE
         )
         self.control = build_control(self.status, self._exposition.render)
 
@@ -161,6 +159,7 @@ class Gateway:
         self._observer.start(self._tasks)
         self._replay.start(self._tasks)
         self._sweep.start()
+        self._keys.start(heed(self._redis, self._admission.prefix, self._changed))
         self._consuming = self._tasks.spawn(self._ledger.run(), name="ledger")
         self.ready = True
 
@@ -203,6 +202,7 @@ class Gateway:
         await self._traces.stop()
         await self._observer.stop()
         await self._replay.stop()
+        await self._keys.stop()
         if self._consuming is not None:
             self._consuming.cancel()
             await asyncio.wait([self._consuming])
@@ -222,44 +222,22 @@ class Gateway:
         election = Election(self._redis, f"{stream.key}-leader", self._place.worker, LEASE_S)
         return Ledger(stream, self._writer, election, self._health)
 
+    def _keys_of(self, config: Config) -> Keys:
+        shelf, failover = KeyShelf(config.database.url.reveal()), self._failover
+        sources = Sources(shelf, Definitions(config).key, lambda: failover.epoch)
+        return Keys(self._place.pepper, sources, Clock(time.monotonic, unix_ms), self._tasks)
+
     def _current(self) -> Catalogue:
         return self._corridor.snapshot.catalogue
 
-    def _authenticate(self, catalogue: Catalogue, headers: list[tuple[bytes, bytes]], address: str | None) -> Key:
-        key = enter(catalogue.keys, headers, self._place.pepper)
-        check_key(key, address, time.time())
-        return key
+    def _changed(self, change: Change) -> None:
+        """Go by a change of a key from now on."""
+        self._keys.heed(change)
+        if change.cuts:
+            self._sweep.cut_key(change.key_id, Cut.REVOKED)
 
     def _fault(self, request_id: str) -> None:
         log.exception("request_failed", request_id=request_id)
-
-
-def snapshot_of(catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:
-    """Return the catalogue with what it takes to act on it."""
-    providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
-    return Snapshot(
-        catalogue=catalogue,
-        planner=Planner(catalogue, experience),
-        dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
-        transports=transports,
-        lease_ttl_ms=round(lease_ttl_s * 1000),
-    )
-
-
-def transports_of(catalogue: Catalogue) -> dict[str, Transport]:
-    """Return each deployment's own connections, as many as it may have requests."""
-    # Loading the roots of trust takes tens of milliseconds: deployments that trust the same ones share them.
-    trusted: dict[str | None, ssl.SSLContext] = {}
-    found: dict[str, Transport] = {}
-    for model in catalogue.models.values():
-        for deployment in model.deployments:
-            provider, ceiling = deployment.provider, deployment.max_concurrency
-            if provider.ca_file not in trusted and provider.base_url.startswith("https:"):
-                trusted[provider.ca_file] = tls_context(provider.ca_file)
-            most = UNBOUNDED_CONNECTIONS if ceiling is None else min(ceiling + SPARE_CONNECTIONS, UNBOUNDED_CONNECTIONS)
-            tls = trusted.get(provider.ca_file)
-            found[deployment.id] = connect(provider, model.timeouts, max_connections=most, tls=tls)
-    return found
 
 
 def labels_of(catalogue: Catalogue) -> Labels:

@@ -5,15 +5,17 @@ difference is posted. One that is away for longer hears of it from the spool. Se
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import structlog
 
 from gateway.admission.connection import AdmissionUnavailable
 from gateway.admission.failover import Failover
+from gateway.alerts import Alerts
 from gateway.policy.admission import Settle
 from gateway.policy.answers import Posted
+from gateway.policy.charges import Charge
 from gateway.policy.experience import Experience
 from gateway.policy.record import Record
 
@@ -41,10 +43,13 @@ class Observer(Protocol):
 class Bookkeeper:
     """Settles leases, keeps what the store has learned by it, and hands records on; a `gateway.exchange.Books`."""
 
-    def __init__(self, admission: Failover, observer: Observer, experience: Experience, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, admission: Failover, observer: Observer, experience: Experience, alerts: Alerts, now_s: Callable[[], float]
+    ) -> None:
         self._admission = admission
         self._observer = observer
         self._experience = experience
+        self._alerts = alerts
         self._now_s = now_s
 
     def now_s(self) -> float:
@@ -59,7 +64,7 @@ class Bookkeeper:
         """Project a record that is complete."""
         self._observer.observe(record)
 
-    async def settle(self, settlement: Settle) -> Posted | None:
+    async def settle(self, settlement: Settle, budgets: Sequence[Charge]) -> Posted | None:
         """Settle, however long the store takes; return None when patience ended."""
         give_up_s = self._now_s() + PATIENCE_S
         pause_s = FIRST_PAUSE_S
@@ -74,6 +79,7 @@ class Bookkeeper:
             else:
                 if settlement.lesson is not None and posted.learned is not None:
                     self._experience.note(settlement.lesson, posted.learned)
+                self._alerts.settled(budgets, posted.budgets, posted.now_ms)
                 return posted
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -97,6 +97,24 @@ class UnknownUrl(GatewayError):
     status, type, code = 404, "invalid_request_error", "unknown_url"
 
 
+class NotFound(GatewayError):
+    """Something that an operator names and that is not there: a key, an org, a plan, a project."""
+
+    status, type, code = 404, "invalid_request_error", "not_found"
+
+
+class Conflict(GatewayError):
+    """A change that what is there stands against: a name that is taken, a key that is revoked, an org that keys still need."""
+
+    status, type, code = 409, "invalid_request_error", "conflict"
+
+
+class Outdated(GatewayError):
+    """A change of something that has been changed since its sender looked at it."""
+
+    status, type, code = 412, "invalid_request_error", "precondition_failed"
+
+
 class RequestNotFound(GatewayError):
     """An admin request for the trace of a request that is not kept."""
 
@@ -207,6 +225,12 @@ class StreamInterrupted(GatewayError):
 
 class Overloaded(GatewayError):
     status, type, code = 503, "service_unavailable_error", "overloaded"
+
+
+class AuthUnavailable(GatewayError):
+    """A key that nobody can tell the owner of now: it may well be a good one."""
+
+    status, type, code = 503, "service_unavailable_error", "auth_unavailable"
 
 
 class LimiterUnavailable(GatewayError):

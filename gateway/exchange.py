@@ -6,7 +6,7 @@ client has left and the provider is heard out, the lease is held until its answe
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from math import ceil
 from typing import Protocol
@@ -18,10 +18,11 @@ from gateway.faults import Failed
 from gateway.policy.admission import NO_ENDING, Ending, Lesson, Settle, Sign
 from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
-from gateway.policy.charges import Estimate
+from gateway.policy.charges import NOTHING, Charge, Estimate
 from gateway.policy.experience import Asked, lesson
 from gateway.policy.pricing import Tariff
-from gateway.policy.record import Closed, Opened, Outcome, Record
+from gateway.policy.record import Opened, Outcome, Record, closed
+from gateway.policy.tiers import Echo
 from gateway.policy.upstreams import ending_of
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
@@ -50,8 +51,8 @@ class Hold(Enum):
 class Books(Protocol):
     """Where a request's end goes: the store's settlement, then metrics and access line."""
 
-    async def settle(self, settlement: Settle) -> Posted | None:
-        """Settle, however long the store takes; return None when it never answered."""
+    async def settle(self, settlement: Settle, budgets: Sequence[Charge]) -> Posted | None:
+        """Settle what spends these budgets, however long the store takes; return None when it never answered."""
         ...
 
     def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
@@ -80,10 +81,14 @@ class Reservation:
         """The last attempt ended in capacity: nothing is posted."""
         self.left = False
         """The client has gone before it had all of its answer."""
+        self.budgets: tuple[Charge, ...] = ()
+        """What the lease that was granted spends."""
         self._ending = NO_ENDING
         self._tariff = Tariff()
         self._prompt_tokens = 0
         self._asked: Asked | None = None
+        self._asked_tier: str | None = None
+        """Of the upstream whose answer is on its way."""
         self._attempt: asyncio.Task[Committed | Failed] | None = None
         """There where the attempt may outlive the request."""
         self._flow: Flowing | None = None
@@ -143,18 +148,19 @@ class Reservation:
         self._flow = committed if isinstance(committed, Flowing) else None
         self._source = committed.reader if isinstance(committed, Flowing) else committed
         self._ending = Ending(Sign.GOOD, exhausted_ms=self.holder.exhausted_ms)
+        self._asked_tier = self.record.tier_served
         self._note_tier()
 
     def _note_tier(self) -> None:
         """Write down the tier that the upstream names: at the commit, and at the end, where some streams tell it anew."""
-        echo = None if self._source is None else self._tariff.echo(self._source.tier)
-        if echo is not None:
-            self.record.tier_served = echo.tier
+        if self._source is not None:
+            echo = self._echo()
+            self.record.tier_served = self._asked_tier if echo is None else echo.tier
 
     def so_far(self) -> Estimate:
         """Return what has been used up to now, for the heartbeat: nothing before the commit, for the attempt may yet fail."""
         if self._source is None:
-            return Estimate(0, 0, 0, 0)
+            return NOTHING
         usage, _ = self.usage()
         return self._used(usage)
 
@@ -220,7 +226,7 @@ class Reservation:
     async def _settle(self, opened: Opened) -> None:
         record = self.record
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
-        record.cost_nano_usd = self._cost_nano_usd(record.usage)
+        self._price()
         self._note_tier()
         left_queue = self.hold is Hold.WAITING and record.outcome is Outcome.CANCELLED
         usage, certain = record.usage, left_queue or self.hold is Hold.GRANTED
@@ -236,12 +242,22 @@ class Reservation:
         )
         record.opened = certain
         try:
-            posted = await self._books.settle(settlement)
+            posted = await self._books.settle(settlement, self.budgets)
             if posted is not None:
                 # What a grant that was never heard of came to, only its end can tell.
                 record.opened, record.settled_unix_ms = posted.opened, posted.now_ms
         finally:
             self._books.observe(record)
+
+    def _price(self) -> None:
+        """Write down what the usage costs, the org and the operator, and by which price."""
+        record, tariff, echo = self.record, self._tariff, self._echo()
+        if self.capacity:  # nobody did anything, whatever it would have cost
+            record.cost_nano_usd = record.own_cost_nano_usd = 0
+            return
+        record.cost_nano_usd = tariff.cost_nano_usd(record.usage, echo)
+        record.own_cost_nano_usd = tariff.own_cost_nano_usd(record.usage, echo)
+        record.price_version = tariff.version
 
     def _lesson(self) -> Lesson | None:
         record = self.record
@@ -250,10 +266,11 @@ class Reservation:
         return lesson(self._asked, record.usage)
 
     def _used(self, usage: Usage) -> Estimate:
-        return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=self._cost_nano_usd(usage) or 0)
+        cost_nano_usd = self._tariff.cost_nano_usd(usage, self._echo()) or 0
+        return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=cost_nano_usd, budget_tokens=usage.total)
 
-    def _cost_nano_usd(self, usage: Usage) -> int | None:
-        return self._tariff.cost_nano_usd(usage, None if self._source is None else self._tariff.echo(self._source.tier))
+    def _echo(self) -> Echo | None:
+        return None if self._source is None else self._tariff.echo(self._source.tier)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,27 +286,3 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     def close(self) -> None:
         """Let go of all that is held; idempotent."""
         self.reservation.close()
-
-
-def closed(record: Record, opened: Opened) -> Closed:
-    """Return the ledger's `close` event of a record that has ended."""
-    ended_s = record.started_s if record.ended_s is None else record.ended_s
-    return Closed(
-        opened=opened,
-        outcome=record.outcome,
-        status=record.status,
-        error_code=record.error_code,
-        model_served=record.model_served,
-        provider=record.provider,
-        tier_served=record.tier_served,
-        attempts=tuple(record.attempts),
-        input_tokens=record.usage.input,
-        cached_tokens=record.usage.cached,
-        output_tokens=record.usage.output,
-        reasoning_tokens=record.usage.reasoning,
-        cost_nano_usd=record.cost_nano_usd,
-        estimated=record.estimated,
-        queued_ms=record.queued_ms,
-        ttft_ms=None if record.ttft_s is None else round(record.ttft_s * 1000),
-        duration_ms=round((ended_s - record.started_s) * 1000),
-    )

@@ -8,7 +8,9 @@ from gateway.admission.heartbeat import Leases
 from gateway.admission.reports import Reports
 from gateway.admission.turns import Turns
 from gateway.budgets import Budgeted
+from gateway.errors import GatewayError
 from gateway.exchange import Reservation
+from gateway.keys import Principal
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
 from gateway.policy.retries import RetryBudget
@@ -48,6 +50,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What the walk is about: the request, its plan, what it holds and what may cut it short."""
 
     snapshot: Snapshot
+    principal: Principal
     request: InferenceRequest
     plan: Plan
     reservation: Reservation
@@ -56,3 +59,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     opened: bytes
     dice: int
     now_s: Callable[[], float]
+
+    async def check_principal(self) -> None:
+        """Raise the `GatewayError` of a key that may enter no more; what was granted to it then posts nothing."""
+        try:
+            await self.principal.ask_again()
+        except GatewayError:
+            self.reservation.capacity = True
+            raise

@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from gateway.admission.client import AdmissionUnavailable
-from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, UpstreamTimeout, status_of
+from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, Unauthenticated, UpstreamTimeout, status_of
 from gateway.exchange import Books, Exchange, Hold, Reservation
 from gateway.job import Job, Snapshot, Store
+from gateway.keys import Authenticate, Principal
 from gateway.policy import tiers, verdicts
-from gateway.policy.catalogue import Catalogue, Key
+from gateway.policy.catalogue import Key
 from gateway.policy.deadlines import deadline
 from gateway.policy.floods import FloodGuard
-from gateway.policy.keys import for_project
+from gateway.policy.keys import REVOKED, for_project
 from gateway.policy.record import Opened, Outcome, Record
 from gateway.policy.routing import Plan
 from gateway.providers.protocol import Answer
@@ -67,10 +68,6 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
         return f"Visit({self.record.request_id!r})"
 
 
-Authenticate = Callable[[Catalogue, Headers, str | None], Key]
-"""Turns a request's head into its key. Raises `GatewayError` (400, 401, 403)."""
-
-
 class Corridor:
     """Leads requests through the house, against whatever `snapshot` is current when they come."""
 
@@ -107,7 +104,7 @@ class Corridor:
             note_error(reservation, error)
             raise
         except CancelledError:
-            if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN):
+            if visit.watch.cut not in (Cut.DEADLINE, Cut.DRAIN, Cut.REVOKED):
                 note_departure(reservation)
                 raise
             raise note_error(reservation, cut_error(visit.watch)) from None
@@ -120,7 +117,10 @@ class Corridor:
         visit.check()
         if self.draining:
             raise Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
-        key = for_project(self._authenticate(snapshot.catalogue, visit.headers, visit.address), visit.query)
+        entering = self._authenticate(snapshot.catalogue, visit.headers, visit.address)
+        principal = entering if isinstance(entering, Principal) else await entering
+        key = for_project(principal.key, visit.query)
+        visit.watch.key_id = key.id
         note_key(record, key)
         record.explains = key.explain and visit.fields.get(EXPLAIN, b"").lower() == b"true"
         request = await self._read(visit, key)
@@ -129,11 +129,12 @@ class Corridor:
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
         wanted = tiers.wish(request.service_tier, key, visit.endpoint, visit.contract)
         self._floods.count(key, wanted, record.started_unix_ms)
-        plan = snapshot.planner.plan(key, request, wanted, visit.dice)
+        plan = snapshot.planner.plan(key, request, wanted, visit.dice, record.started_unix_ms)
         if visit.counts:
             return counted(plan, reservation, visit.watch)
         job = Job(
             snapshot=snapshot,
+            principal=principal,
             request=request,
             plan=plan,
             reservation=reservation,
@@ -160,6 +161,8 @@ def cut_error(watch: Watch) -> GatewayError:
     """Return what a request hears that was cut short before its commit point."""
     cut = watch.cut
     watch.resume()
+    if cut is Cut.REVOKED:
+        return Unauthenticated(REVOKED)
     if cut is Cut.DRAIN:
         return Draining("The gateway is shutting down", retry_after_ms=REDIS_WAIT_MS)
     return UpstreamTimeout("The request's deadline passed before there was an answer")

@@ -10,9 +10,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from gateway.errors import Draining, GatewayError, Internal, StreamInterrupted, UpstreamTimeout
+from gateway.errors import Draining, GatewayError, Internal, StreamInterrupted, Unauthenticated, UpstreamTimeout
 from gateway.exchange import Exchange
 from gateway.faults import Failed, Fault
+from gateway.policy.keys import REVOKED
 from gateway.policy.record import Outcome
 from gateway.policy.trail import Headers, trail
 from gateway.providers.protocol import StreamReader
@@ -192,9 +193,9 @@ class Relay:
 
     def _cut(self, cut: Cut) -> GatewayError:
         """Write down that an answer was cut short, and return what the client is told of it."""
-        if cut is Cut.DRAIN:
+        if cut in (Cut.DRAIN, Cut.REVOKED):
             self._record.outcome = Outcome.INTERRUPTED
-            return Draining("The gateway is shutting down")
+            return Draining("The gateway is shutting down") if cut is Cut.DRAIN else Unauthenticated(REVOKED)
         self._record.outcome = Outcome.INTERRUPTED if cut is Cut.IDLE else Outcome.TIMEOUT
         if cut in UPSTREAMS_OWN and not self._unsent:
             self._note_fault(Fault.TIMEOUT)

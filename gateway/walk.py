@@ -59,6 +59,8 @@ class Walk:
         verdict = await self._acquire()
         while True:
             candidate = self._granted(verdict)
+            if not self._job.principal.stands:
+                await self._job.check_principal()
             outcome = await self._attempt(candidate)
             if not isinstance(outcome, Failed):
                 return self._commit(candidate, outcome)
@@ -98,7 +100,7 @@ class Walk:
             self._note_refusal(refusal)
         self._ahead = self._offered = remaining(plan, self._ends)
         if not self._offered or self._waiting.time_is_up:
-            raise self._refused()
+            raise self._refused(verdict.now_ms)
         return await self._ask(self._wait())
 
     async def _ask(self, wait: Wait | None) -> Answer:
@@ -194,19 +196,20 @@ class Walk:
             self._place = self._offered[verdict.row]
             self._watched = verdict.watched
             candidate = self._job.plan.candidates[self._place]
+            self._job.reservation.budgets = candidate.row.budgets
             self._store.leases.add(self._adoption(candidate.row), self._job.reservation.so_far)
             return candidate
-        raise self._refused()
+        raise self._refused(verdict.now_ms)
 
     def _adoption(self, row: Row) -> Adopt:
         job = self._job
         return Adopt(job.reservation.record.request_id, row, job.snapshot.lease_ttl_ms, job.opened)
 
-    def _refused(self) -> GatewayError:
+    def _refused(self, now_ms: int) -> GatewayError:
         """Return the error of a walk without room: a contacted provider's word, unless the caller's own limit ended it."""
         rows = [candidate.row for candidate in self._job.plan.candidates]
         if self._failed is None or verdicts.ends_walk(self._refusals):
-            return verdicts.refused(rows, self._refusals)
+            return verdicts.refused(rows, self._refusals, now_ms)
         return verdicts.exhausted(self._failed, rows[self._refusals[-1].row].tier, self._hints_ms)
 
     def _note_refusal(self, refusal: Refusal) -> None:

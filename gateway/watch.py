@@ -1,4 +1,4 @@
-"""What may cut a request short: its client leaving, a timer, the end of a drain.
+"""What may cut a request short: its client leaving, a timer, the end of a drain or of its key.
 
 A cut is a cancellation with a reason. Whoever awaits on the request's task sees `CancelledError`, and `Watch.cut` says why. One
 coarse sweep looks at every open request: a timer of its own for every await would cost more than the await. Seconds of the
@@ -23,9 +23,10 @@ class Cut(StrEnum):
     TOTAL = "total"
     CLIENT_STALL = "client_stall"
     DRAIN = "drain"
+    REVOKED = "revoked"
 
 
-FINAL = frozenset({Cut.DEPARTED, Cut.DRAIN})
+FINAL = frozenset({Cut.DEPARTED, Cut.DRAIN, Cut.REVOKED})
 """Cuts that come once, from outside, and hold for the whole request; timers are armed anew."""
 
 
@@ -36,13 +37,15 @@ class Watch:
     cut. An end from outside that comes between a timer and its answer takes the timer's place: it is never taken back.
     """
 
-    __slots__ = ("_task", "cut", "due_cut", "due_s")
+    __slots__ = ("_task", "cut", "due_cut", "due_s", "key_id")
 
     def __init__(self, task: asyncio.Task[object]) -> None:
         self._task = task
         self.cut: Cut | None = None
         self.due_s = NEVER
         self.due_cut = Cut.DEADLINE
+        self.key_id: str | None = None
+        """Whose request it is, once that is known."""
 
     def arm(self, first: tuple[Cut, float], *others: tuple[Cut, float]) -> None:
         """Set the timers that count from now on; the earliest one is kept."""
@@ -108,6 +111,11 @@ class Sweep:
     def cut_all(self, cut: Cut) -> None:
         """Cut every open request."""
         for watch in list(self._watches):
+            watch.cancel(cut)
+
+    def cut_key(self, key_id: str, cut: Cut) -> None:
+        """Cut every open request of a key."""
+        for watch in [watch for watch in self._watches if watch.key_id == key_id]:
             watch.cancel(cut)
 
     def cut_waiting(self, cut: Cut) -> None:

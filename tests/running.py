@@ -19,6 +19,7 @@ from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
 
 SECRET = "sk-test-secret-of-the-only-key"
+PEPPER = b"test-pepper"
 HEADERS = {"authorization": f"Bearer {SECRET}"}
 
 
@@ -100,11 +101,12 @@ def config(upstreams: Mapping[str, str], models: Mapping[str, Any], **sections: 
 @asynccontextmanager
 async def running(settings: Mapping[str, Any], valkey: Store, directory: Path, worker: str = "w0") -> AsyncIterator[Running]:
     """Run a gateway of this configuration until the block ends."""
-    database = f"sqlite:///{directory / 'ledger.db'}"
+    database = settings.get("database", {}).get("url", f"sqlite:///{directory / 'ledger.db'}")
     path = directory / "gateway.yaml"
     path.write_bytes(msgspec.json.encode({**settings, "state_dir": str(directory), "database": {"url": database}}))
     loaded = load(path, {})
-    place = Place(worker=worker, redis_url=valkey.url, state_dir=directory, pepper=b"test-pepper")
+    place = Place(worker=worker, redis_url=valkey.url, state_dir=directory, pepper=PEPPER)
+    (directory / "pepper").write_bytes(PEPPER)  # for whoever opens the same configuration beside it
     with logging_as_it_was():
         gateway = Gateway(loaded.config, place)
         listener = listen("api", "127.0.0.1", 0)

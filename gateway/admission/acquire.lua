@@ -5,7 +5,8 @@
 
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
-local known = call('MGET', KEYS[3], KEYS[4])
+local known = call('MGET', KEYS[3], KEYS[4], PREFIX .. 'authz_epoch')
+epoch = tonumber(known[3] or 0)
 local lease, reply
 if known[1] then
   reply = seldom().said(seldom().lease_of(known[1]))

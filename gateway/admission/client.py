@@ -22,12 +22,21 @@ from gateway.admission.codec import (
 from gateway.admission.connection import AdmissionUnavailable, Argument, Connection, Reply, StoreError, pack
 from gateway.admission.scripts import Script
 from gateway.policy.admission import Acquire, Adopt, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
-from gateway.policy.answers import Levels, Posted, Turn, Unseeded, Verdict
+from gateway.policy.answers import Granted, Levels, Posted, Turn, Unseeded, Verdict
 from gateway.policy.catalogue import USUAL_BREAKER, Breaker
 from gateway.policy.charges import Charge
 from gateway.policy.standing import Standing, standing
 
-__all__ = ["Admission", "AdmissionUnavailable", "cell_prefix", "ledger_key", "traces_key", "turn_channel"]
+__all__ = [
+    "Admission",
+    "AdmissionUnavailable",
+    "cell_prefix",
+    "changes_channel",
+    "epoch_key",
+    "ledger_key",
+    "traces_key",
+    "turn_channel",
+]
 
 FORMAT = "v1"
 """The version of all that the scripts keep; two releases that differ in it never meet in one key."""
@@ -41,7 +50,7 @@ FAULT_S = 10.0
 log = structlog.get_logger(__name__)
 
 
-def cell_prefix(prefix: str, cell: str, layout: str = FORMAT) -> str:
+def cell_prefix(prefix: str, cell: str = "c0", layout: str = FORMAT) -> str:
     """Return what every key of a cell begins with; the braces keep a cell in one slot of a cluster."""
     return f"{prefix}:{layout}:{{{cell}}}:"
 
@@ -49,6 +58,16 @@ def cell_prefix(prefix: str, cell: str, layout: str = FORMAT) -> str:
 def turn_channel(prefix: str, worker: str) -> str:
     """Return where a worker hears of its waiters' turns; `prefix` is a cell's."""
     return f"{prefix}turn:{worker}"
+
+
+def epoch_key(prefix: str) -> str:
+    """Return the key of the number of changes of keys; `prefix` is a cell's."""
+    return f"{prefix}authz_epoch"
+
+
+def changes_channel(prefix: str) -> str:
+    """Return where workers hear of changes of keys; `prefix` is a cell's."""
+    return f"{prefix}authz"
 
 
 def ledger_key(prefix: str = "tg", cell: str = "c0") -> str:
@@ -90,6 +109,8 @@ class Admission:
         self._rows = RowEncoder(self._prefix)
         self.gateways = 1
         """How many workers there were at the last tick, this one included."""
+        self.epoch: int | None = None
+        """How many changes of keys there were at the last grant or tick, None before the first."""
         self._acquire, self._switch, self._confirm = map(Script, ("acquire", "switch", "confirm"))
         self._order, self._seed = map(Script, ("order", "seed"))
         self._settle, self._tick, self._report = map(Script, ("settle", "tick", "report"))
@@ -103,13 +124,13 @@ class Admission:
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits, under a new lease."""
         keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, request.opened, encode_wait(request.wait)))
-        return codec.verdict(await self._run(self._acquire, keys, arguments), request.rows)
+        return self._heard(codec.verdict(await self._run(self._acquire, keys, arguments), request.rows))
 
     async def switch(self, request: Switch) -> Verdict:
         """End the lease's attempt and take the first row that fits, under the same lease."""
         first = (request.ttl_ms, self._endings.encode(request.ending), encode_wait(request.wait))
         keys, arguments = self._choice(request.id, request.rows, first)
-        return codec.verdict(await self._run(self._switch, keys, arguments), request.rows)
+        return self._heard(codec.verdict(await self._run(self._switch, keys, arguments), request.rows))
 
     async def seed(self, seeds: Sequence[Seed]) -> None:
         """Say what was spent of budgets that the store knows nothing of; of others it keeps its own figure."""
@@ -124,14 +145,14 @@ class Admission:
 
     async def confirm(self, lease_id: str, rows: Sequence[Row]) -> Verdict:
         """Take the turn that has come; `rows` are those that were asked about."""
-        return codec.verdict(await self._run(self._confirm, self._lease_keys(lease_id)[:3], ()), rows)
+        return self._heard(codec.verdict(await self._run(self._confirm, self._lease_keys(lease_id)[:3], ()), rows))
 
     async def tick(self, worker: str, waiters: Sequence[str]) -> tuple[Turn, ...]:
         """Say that a worker is there and keep its waiters alive; end some lapsed leases, and give the turns that time brought.
 
         Return what became of each waiter.
         """
-        self.gateways, *turns = await self._run(self._tick, self._always, (worker, *waiters))
+        self.gateways, *turns, self.epoch = await self._run(self._tick, self._always, (worker, *waiters))
         return tuple(map(Turn, turns))
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
@@ -186,6 +207,10 @@ class Admission:
         keys = (*self._always, *(f"{self._prefix}{scope}" for scope in groups))
         return codec.levels(await self._run(self._levels, keys, (*groups.values(),)), charges)
 
+    async def claim(self, name: str, for_ms: int) -> bool:
+        """Say that something is one's own to do, for so long. Return whether nobody had said so."""
+        return await self._connection.call(pack(("SET", f"{self._prefix}{name}", "1", "NX", "PX", for_ms))) is not None
+
     def _lease_keys(self, lease_id: str) -> tuple[str, ...]:
         return (*self._always, f"{self._prefix}lease:{lease_id}", f"{self._prefix}done:{lease_id}")
 
@@ -202,6 +227,11 @@ class Admission:
                 estimate, figures = row.estimate, encode_estimate(row.estimate)
             found += (encoded.seats[row.last], figures, *encoded.groups)
         return keys, found
+
+    def _heard(self, verdict: Verdict) -> Verdict:
+        if isinstance(verdict, Granted) and verdict.epoch is not None:
+            self.epoch = verdict.epoch
+        return verdict
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
         call = self._connection.call

@@ -31,8 +31,8 @@ from gateway.policy.upstreams import Condition
 MOST_UNITS = 2**31 - 1
 """The most that one figure may say: times a minute's milliseconds it is still exact in the scripts' arithmetic."""
 
-MOST_NANO_USD = 2**52
-"""The most money that one figure may say: two of them are still exact in the scripts' arithmetic."""
+MOST_SPENT = 2**52
+"""The most that one figure of a budget may say: two of them are still exact in the scripts' arithmetic."""
 
 KEPT_ROWS = 4096
 """How many rows' charges are kept encoded. They are made with the configuration, so few are ever needed."""
@@ -49,7 +49,7 @@ encode = msgspec.msgpack.Encoder().encode
 CONDITION = Struct("<12d")
 """The figures of a condition, in the order of upstreams.lua; behind them stands who probes."""
 
-pack_estimate = Struct("<6d").pack
+pack_estimate = Struct("<7d").pack
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -61,6 +61,8 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
     levels: tuple[int, ...]
     refusals: tuple[int, ...]
     watched: int
+    epoch: int | None = None
+    """None where the release before this one has granted."""
 
 
 decode_reply = msgspec.msgpack.Decoder(Reply).decode
@@ -108,7 +110,7 @@ class RowEncoder:
         keys = tuple(f"{self._prefix}{scope}" for scope in groups)
         upstream = row.upstream
         whom = (upstream.deployment, upstream.credential, upstream.slots, upstream.share_ppm)
-        seat = b"%d" % len(groups) + encode((row.precedence.value, row.pool, *whom))
+        seat = b"%x" % len(groups) + encode((row.precedence.value, row.pool, *whom))
         return Encoded(row, keys, tuple(groups.values()), (b"0" + seat, b"1" + seat))
 
 
@@ -153,16 +155,16 @@ class EndingEncoder:
 
 
 def encode_estimate(estimate: Estimate) -> bytes:
-    """Return figures as one argument, each between nothing and `MOST_UNITS`, money and `MOST_NANO_USD`."""
+    """Return figures as one argument, each between nothing and `MOST_UNITS`, those of budgets and `MOST_SPENT`."""
     if (
         max(estimate.input, estimate.output, estimate.total) > MOST_UNITS
         or min(estimate.input, estimate.output, estimate.total) < 0
     ):
         asked = (estimate.input, estimate.output, estimate.total)
         tokens_in, tokens_out, tokens = (min(max(0, n), MOST_UNITS) for n in asked)
-        estimate = Estimate(estimate.request, tokens_in, tokens_out, tokens, estimate.slot, estimate.cost_nano_usd)
-    cost = min(max(0, estimate.cost_nano_usd), MOST_NANO_USD)
-    return pack_estimate(estimate.request, estimate.input, estimate.output, estimate.total, estimate.slot, cost)
+        estimate = replace(estimate, input=tokens_in, output=tokens_out, total=tokens)
+    spent = (min(max(0, figure), MOST_SPENT) for figure in (estimate.cost_nano_usd, estimate.budget_tokens))
+    return pack_estimate(estimate.request, estimate.input, estimate.output, estimate.total, estimate.slot, *spent)
 
 
 def encode_lesson(lesson: Lesson | None) -> tuple[str | int, ...]:
@@ -172,14 +174,14 @@ def encode_lesson(lesson: Lesson | None) -> tuple[str | int, ...]:
     return (lesson.org, lesson.model, lesson.ratio_ppm, min(lesson.output_tokens, MOST_UNITS))
 
 
-def posted(now_ms: int, opened: int, *learned: int) -> Posted:
+def posted(now_ms: int, opened: int, budgets: Sequence[int] = (), *learned: int) -> Posted:
     """Return what settle.lua answers."""
-    return Posted(now_ms, bool(opened), Learned(*learned) if learned else None)
+    return Posted(now_ms, bool(opened), (*budgets,), Learned(*learned) if learned else None)
 
 
 def encode_seed(seed: Seed) -> bytes:
     """Return what was spent of a budget as one argument."""
-    return doubles((min(seed.spent_nano_usd, MOST_NANO_USD), seed.at_ms, seed.charge.period_ms))
+    return doubles((min(seed.spent, MOST_SPENT), seed.at_ms, seed.charge.period_ms))
 
 
 def doubles(figures: Sequence[int]) -> bytes:
@@ -209,7 +211,8 @@ def verdict(packed: bytes, rows: Sequence[Row]) -> Verdict:
     reply = decode_reply(packed)
     if reply.verdict == GRANTED:
         levels = _levels(reply.levels, rows[reply.row].charges)
-        return Granted(reply.row, reply.now_ms, levels, _refusals(reply.refusals, rows), watched=bool(reply.watched))
+        refusals = _refusals(reply.refusals, rows)
+        return Granted(reply.row, reply.now_ms, levels, refusals, watched=bool(reply.watched), epoch=reply.epoch)
     if reply.verdict == REFUSED:
         levels = _levels(reply.levels, rows[reply.row].charges) if rows else ()
         return Refused(reply.now_ms, _refusals(reply.refusals, rows), levels)

@@ -35,7 +35,7 @@ local function post(lease, scope, group, c, n, total)
     if group.written then growing().count_use(scope, group, c, units) end
   elseif group[c + KIND] == USE then
     growing().count_use(scope, group, c, units)
-  elseif group[c + UNIT] ~= MONEY or scope[SEEDED] == 1 then
+  elseif group[c + UNIT] < BUDGETED or scope[SEEDED] == 1 then
     scope[place] = min(MOST, scope[place] + units)
     scope[DRAINED] = max(scope[DRAINED], period_end(scope[place + 1], period))
   end
@@ -44,8 +44,8 @@ local function post(lease, scope, group, c, n, total)
 end
 
 -- Post the request itself where `counts`, which is one however often it is reported, tokens as `used` reports them, if it does, and what
--- it cost, which an end alone tells: that is in whose period it is spent.
-local function post_all(lease, counts, used, cost)
+-- it takes of budgets as `spent` has it, which an end alone tells: that is in whose period it is spent.
+local function post_all(lease, counts, used, spent)
   local n = 0
   for g = 1, #lease.row do
     local group, scope = lease.row[g], lease.scopes[g]
@@ -54,13 +54,23 @@ local function post_all(lease, counts, used, cost)
       local unit = group[c + UNIT]
       if unit == REQUEST then
         if counts then post(lease, scope, group, c, n, group[c + KIND] == USE and 1 or lease.taken[n] + lease.posted[n]) end
-      elseif unit == MONEY then
-        if cost then post(lease, scope, group, c, n, cost) end
+      elseif unit >= BUDGETED then
+        if spent then post(lease, scope, group, c, n, spent[unit + 1]) end
       elseif unit ~= SLOT and used then
         post(lease, scope, group, c, n, used[unit + 1])
       end
     end
   end
+end
+
+-- What is spent of a lease's budgets, which stand first.
+local function spent_of(lease)
+  local levels = {}
+  for g = 1, #lease.row do
+    if not is_budget(lease.keys[g]) then break end
+    levels[g] = lease.scopes[g][FIRST_PLACE]
+  end
+  return levels
 end
 
 local function leave(scope)

@@ -56,6 +56,11 @@ class Failover:
         """Return what every key of the cell begins with."""
         return self._store.prefix
 
+    @property
+    def epoch(self) -> int | None:
+        """Return how many changes of keys there were when the store was heard last."""
+        return self._store.epoch
+
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits. Raises `AdmissionUnavailable`."""
         try:

@@ -8,7 +8,7 @@ for i = 3, #KEYS do
   local id = sub(KEYS[i], #PREFIX + 7)
   local lease = read_lease(id)
   if lease and not waits(lease) then
-    local used = {from_bytes('dddddd', ARGV[i - 1])}
+    local used = {from_bytes(FIGURES, ARGV[i - 1])}
     lease.used = ARGV[i - 1]
     post_all(lease, used[REQUEST + 1] > 0, used)
     write_lease(id, lease, lease.ttl)

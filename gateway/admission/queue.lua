@@ -157,9 +157,9 @@ local function lapse(id)
   drop_lease(id)
   if not lease then return end
   if waits(lease) and lease.noted == 0 then return withdraw(id, lease, nil) end
-  local used = lease.used == '' and {0, 0, 0, 0, 0, 0} or {from_bytes('dddddd', lease.used)}
+  local used = lease.used == '' and {0, 0, 0, 0, 0, 0, 0} or {from_bytes(FIGURES, lease.used)}
   leave_queue(id, lease)
-  post_all(lease, true, nil, used[MONEY + 1])
+  post_all(lease, true, nil, used)
   end_attempt(id, lease, NOTHING)
   release_all(lease)
   local texts = {}
@@ -247,7 +247,7 @@ local function wait_for(id, old, found, how)
   if lease.turn < 0 then return encode({QUEUED, now, ahead, found.levels, found.refusals, 0}), lease end
   local index = lease.turn
   lease.turn = -1
-  return encode({GRANTED, now, index, levels_of(lease.row, lease.scopes), found.refusals, watched(lease)}), lease
+  return encode({GRANTED, now, index, levels_of(lease.row, lease.scopes), found.refusals, watched(lease), epoch}), lease
 end
 
 return {

@@ -1,13 +1,13 @@
 -- Candidate rows, tested and committed. Stands behind core.lua.
 --
 -- Of the scripts that are asked about rows, KEYS from the fifth on are the rows' scopes, row after row, and ARGV from the fifth on the
--- rows. A row is its seat, its estimate, six doubles by unit, and its groups. Before the seat stands 1 or 0, whether nothing comes
--- after the row, and the digit of how many groups there are. A seat is msgpack: {precedence, pool or '', deployment or '', credential,
+-- rows. A row is its seat, its estimate, doubles by unit, and its groups. Before the seat stands 1 or 0, whether nothing comes after
+-- the row, and the hexadecimal digit of how many groups there are. A seat is msgpack: {precedence, pool or '', deployment or '', credential,
 -- slots declared or 0, the part of them that the row's tier may fill, in millionths}. `prior` is what the lease has in buckets, by key
 -- and place.
 --
 -- The reply is msgpack: {0 granted, 1 refused, 2 spent, 3 queued or 4 unseeded, now, row or how many are ahead, levels, refusals, 1
--- where the upstream is watched}. A level is three numbers for each charge of the granted row, or of the last one tested: level, held,
+-- where the upstream is watched, and of a grant the epoch, which counts the changes of keys (gateway.policy.keyring)}. A level is three numbers for each charge of the granted row, or of the last one tested: level, held,
 -- reset in ms; behind all of them three for each charge that grows with use, see growth.lua. A refusal is four: row, charge, wait in
 -- ms or -1, cause. Unseeded, the levels are the charges of the first row that are budgets of which nothing is known.
 
@@ -15,15 +15,15 @@ local GRANTED, REFUSED, SPENT, QUEUED, UNSEEDED = 0, 1, 2, 3, 4
 local LIMIT, TOO_LARGE, DISABLED = 0, 1, 4
 local FIRST_KEY, FIRST_ROW = 4, 5
 
-local cooled = {}
+local cooled, epoch = {}, nil
 
 -- A row as it is tested. Its groups stand in `texts` behind `at`; `keys` behind `base` are their scopes'.
 local function row_of(seated, figures, texts, at, keys, base)
-  local n, seat, its_keys = tonumber(sub(seated, 2, 2)), sub(seated, 3), {}
+  local n, seat, its_keys = tonumber(sub(seated, 2, 2), 16), sub(seated, 3), {}
   local place = decode(seat)
   for g = 1, n do its_keys[g] = keys[base + g] end
   return {
-    row = groups_of(texts, at, n), keys = its_keys, estimate = {from_bytes('dddddd', figures)}, figures = figures, seated = seated,
+    row = groups_of(texts, at, n), keys = its_keys, estimate = {from_bytes(FIGURES, figures)}, figures = figures, seated = seated,
     seat = seat, last = sub(seated, 1, 1) == '1', precedence = place[1], pool = place[2], deployment = place[3],
     credential = place[4], share = place[6],
   }

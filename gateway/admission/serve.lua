@@ -5,7 +5,7 @@ local OVER_LIMIT = 2
 -- The reply to a request with budgets of which nothing is known, nil where there are none: they stand first in each row, one a scope, and
 -- are the same in all.
 local function unseeded()
-  local missing, groups = {}, tonumber(sub(ARGV[FIRST_ROW] or '00', 2, 2))
+  local missing, groups = {}, tonumber(sub(ARGV[FIRST_ROW] or '00', 2, 2), 16)
   for g = 1, groups do
     local key = KEYS[FIRST_KEY + g]
     if not is_budget(key) then break end
@@ -70,7 +70,7 @@ local function serve(id, old, ttl, wait)
     if old then seldom().replace_lease(old, lease, prior, order, false) end
     lease.ttl = ttl
     local is_watched = conditions[found.asked.deployment] and seldom().ask(id, found.asked.deployment) or 0
-    return encode({GRANTED, now, found.index, found.levels, found.refusals, is_watched}), lease
+    return encode({GRANTED, now, found.index, found.levels, found.refusals, is_watched, epoch}), lease
   end
   if bounds and #found.waiting > 0 then return seldom().wait(id, old, found, {prior, order, bounds, ttl}) end
   return encode({REFUSED, now, found.tested, found.levels, found.refusals, 0}), nil, prior, order

@@ -2,13 +2,14 @@
 --
 -- KEYS: leases, ledger, the lease, its tombstone. ARGV: now, 1 where the end is one of capacity, the figures used (doubles by
 -- unit), the ledger's closing, 1 where there is to be a row, how the attempt ended (see `end_attempt`); where there is something
--- to learn the org, the model, tokens a byte and tokens of an answer. The reply is two integers: now, and 1 where there is a lease that
--- this call or one before it ended; where this one learned, then what is known (see `learn`). The tombstone is 'settled', then that
+-- to learn the org, the model, tokens a byte and tokens of an answer. The reply is now, and 1 where there is a lease that this call
+-- or one before it ended; for the call that did, then the list of what is spent of its budgets; where this one learned, then what is
+-- known (see `learn`). The tombstone is 'settled', then that
 -- second integer; an end that is certain of a row brings a lease to light where only a waiter was given up.
 
 local id = sub(KEYS[3], #PREFIX + 7)
-local spends, used = ARGV[2] ~= '1', {from_bytes('dddddd', ARGV[3])}
-local lease, keep_ms, opened = read_lease(id), LATE_MS, ARGV[5] == '1' and 1 or 0
+local spends, used = ARGV[2] ~= '1', {from_bytes(FIGURES, ARGV[3])}
+local lease, keep_ms, opened, spent = read_lease(id), LATE_MS, ARGV[5] == '1' and 1 or 0, {}
 if lease and waits(lease) and lease.noted == 0 then
   drop_lease(id)
   seldom().withdraw(id, lease, opened == 1 and ARGV[4] or nil)
@@ -17,7 +18,10 @@ if lease and waits(lease) and lease.noted == 0 then
 end
 if lease then
   if lease.waiter then seldom().leave(id, lease) end
-  if spends then post_all(lease, true, used, used[MONEY + 1]) end
+  if spends then
+    post_all(lease, true, used, used)
+    spent = spent_of(lease)
+  end
   end_attempt(id, lease, ARGV[6])
   release_all(lease)
   drop_lease(id)
@@ -31,7 +35,10 @@ else
     local row = groups_of(texts, 0, #texts)
     local late = {keys = keys, posted = posted, row = row, taken = {}, scopes = open_row(row, keys)}
     for n = 1, #posted do late.taken[n] = 0 end
-    if spends then post_all(late, false, used, used[MONEY + 1]) end
+    if spends then
+      post_all(late, false, used, used)
+      spent = spent_of(late)
+    end
     keep_ms, opened = 2 * ttl, 1
   end
 end
@@ -39,5 +46,5 @@ call('SET', KEYS[4], 'settled' .. opened, 'PX', keep_ms)
 if opened == 1 then note('close', id, ARGV[4]) end
 if lease then dispatch(lease.pool) end
 flush()
-if not ARGV[7] then return {now, opened} end
-return {now, opened, learn(ARGV[7], ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]))}
+if not ARGV[7] then return {now, opened, spent} end
+return {now, opened, spent, learn(ARGV[7], ARGV[8], tonumber(ARGV[9]), tonumber(ARGV[10]))}

@@ -8,6 +8,7 @@ local CODE_BUSY, CODE_RATE = '2', '3'
 
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
+epoch = tonumber(call('GET', PREFIX .. 'authz_epoch') or 0)
 local old = read_lease(id)
 local not_now = not old and encode({SPENT, now, 0, {}, {}, 0}) or unseeded()
 if not_now then

@@ -1,7 +1,7 @@
 -- End lapsed leases, keep a worker's waiters alive, and give the turns that time has brought.
 --
 -- KEYS: leases, ledger. ARGV: now, the worker's name, then the waiters' ids. The reply is how many workers there are, then a number for
--- each waiter: 0 gone, 1 waiting, 2 its turn has come. A worker is there for as long as it ticks.
+-- each waiter: 0 gone, 1 waiting, 2 its turn has come; at its end the epoch (rows.lua). A worker is there for as long as it ticks.
 
 local WORKER_TTL_MS = 10000
 
@@ -26,5 +26,6 @@ for i = 3, #ARGV do
   local lease = seldom().read_lease(ARGV[i])
   turns[i - 1] = not lease and 0 or lease.waiter and 1 or 2
 end
+turns[#ARGV] = tonumber(call('GET', PREFIX .. 'authz_epoch') or 0)
 flush()
 return turns

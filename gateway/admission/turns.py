@@ -10,21 +10,17 @@ import secrets
 from collections import Counter
 
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from gateway.admission.client import turn_channel
 from gateway.admission.connection import AdmissionUnavailable
 from gateway.admission.failover import Failover
+from gateway.admission.listening import listen
 from gateway.policy.answers import Turn
 from gateway.tasks import Owned
 
 TICK_S = 0.4
 TICK_SPREAD_MS = 200
 """A tick comes every 400 to 600 ms, at random, so that workers do not all ask at once."""
-
-LISTEN_S = 1.0
-PAUSE_S = 0.5
-"""How long to leave a store alone that cannot be listened to."""
 
 MOST_WAITING = 200
 """How many requests may wait in one worker: each holds a client's connection."""
@@ -101,16 +97,6 @@ class Turns:
             await self.tick()
 
     async def _listen(self) -> None:
-        this = asyncio.current_task()
-        # Asked again at each turn: Python 3.11's wait_for, which the Redis client uses, can swallow a cancellation.
-        while this is None or not this.cancelling():
-            try:
-                async with self._redis.pubsub(ignore_subscribe_messages=True) as channel:
-                    await channel.subscribe(turn_channel(self._admission.prefix, self.worker))
-                    while this is None or not this.cancelling():
-                        message = await channel.get_message(timeout=LISTEN_S)
-                        if message is not None:
-                            self._tell(message["data"].decode())
-            except (RedisError, OSError):
-                # The ticks go on without it, and tell the operator whether the store is there.
-                await asyncio.sleep(PAUSE_S)
+        # The ticks go on where the store cannot be listened to, and tell the operator whether it is there.
+        channel = turn_channel(self._admission.prefix, self.worker)
+        await listen(self._redis, channel, lambda message: self._tell(message.decode()))

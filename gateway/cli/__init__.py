@@ -7,7 +7,7 @@ import pkgutil
 
 import click
 
-COMMANDS = ("check", "demo", "explain", "presets", "schema", "serve", "upstreams", "usage")
+COMMANDS = ("check", "db", "demo", "explain", "keys", "presets", "schema", "serve", "upstreams", "usage")
 """Each is the object of this name in the module of this name."""
 
 

@@ -165,6 +165,8 @@ def _target(place: int, target: TargetStep) -> Iterator[str]:
     yield from _indented(f"{target.tier_class} class; order {target.order}, weight {target.weight:g}{share}; sent {word}")
     hold, cost = target.hold, target.cost
     yield from _indented(f"holds {hold.input_tokens} + {hold.output_tokens} tokens, costs {_money(cost)}: {cost.rule}")
+    if target.price is not None:
+        yield from _indented(f"price {target.price.version}; {_paid(target)}")
     for said, params in ("drops", target.dropped_params), ("lowers", target.adjusted_params):
         if params:
             yield from _indented(f"{said} {', '.join(params)}")
@@ -198,6 +200,11 @@ def _indented(text: str) -> Iterator[str]:
 def _wrapped(text: str, first: str, rest: str) -> Iterator[str]:
     # Names have hyphens and are to be found whole.
     yield from textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def _paid(target: TargetStep) -> str:
+    nano_usd, source = target.cost.own_cost_nano_usd, target.price.cost_source if target.price else None
+    return "what you pay is not known" if nano_usd is None else f"you pay {nano_usd} nano-USD: {source}"
 
 
 def _money(cost: Cost) -> str:

@@ -35,12 +35,15 @@ def serve(environ: dict[str, str], /, path: Path, **settings: Any) -> None:
 
 
 def run(life: Coroutine[Any, Any, int]) -> int:
-    """Return the exit code of a life, or that of something it could not have."""
+    """Return the exit code of a life, or that of something it could not have or begin with."""
     try:
         return asyncio.run(life)
     except Unavailable as error:
         click.echo(error, err=True)
         return EXIT_UNAVAILABLE
+    except ConfigErrors as error:
+        click.echo(error, err=True)
+        return EXIT_CONFIG
 
 
 def supervisor_of(source: Source, overrides: Overrides) -> Supervisor:

@@ -20,11 +20,11 @@ from gateway.cli.table import aligned
 from gateway.config import ConfigErrors, load
 from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.reports import DIMENSIONS, Question, Reports, Row, parse_by, parse_since
-from gateway.stores.schema import SchemaVersionError
+from gateway.stores.versions import SchemaVersionError
 
 IN_TABLES = (
     *("started_at", "request_id", "org", "key", "model_served", "provider", "tier_served", "outcome", "attempts"),
-    *("input_tokens", "output_tokens", "cost_micro_usd", "duration_ms"),
+    *("input_tokens", "output_tokens", "cost_micro_usd", "own_cost_micro_usd", "duration_ms"),
 )
 """The members of a request that fit a terminal; the others are in `--json` and `--csv`."""
 

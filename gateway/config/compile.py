@@ -1,15 +1,18 @@
 """A `Config` to the `Catalogue` that requests are decided by: names resolved, plans applied to keys, prices in nano-USD.
 
-A file price in USD per million tokens has at most three decimals (its type sees to it), so that times 1000 is a whole number of
-nano-USD a token. Takes a configuration that `check` found sound.
+Takes a configuration that `check` found sound.
 """
 
-from decimal import Decimal
+from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
+from gateway.config.price_list import price_list
+from gateway.config.prices import Pricing
 from gateway.config.rights import enforced, plan_name, rights
 from gateway.config.structs import Config
 from gateway.config.structs.serving import Breaker
-from gateway.config.structs.supply import CapacityLimits, Model, Price, Provider
+from gateway.config.structs.supply import CapacityLimits, Model, Provider
 from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limits, Org
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
@@ -20,9 +23,6 @@ from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
 
-_NANO_USD_PER_TOKEN = 1000
-"""What 1 USD per million tokens is."""
-
 _NANO_USD = 1_000_000_000
 
 
@@ -30,12 +30,14 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     """Return the snapshot that this configuration means. `pepper` is what the digests of keys are made with."""
     priced = config.tiers.priced()
     providers = {name: _provider(name, provider, config) for name, provider in config.providers.items()}
+    pricing = Pricing(price_list(), config.providers, int(datetime.now(UTC).timestamp() * 1000))
     models = {name: _model(name, model, providers, frozenset(priced)) for name, model in config.models.items()}
+    models = {name: _priced(model, config.models[name], pricing) for name, model in models.items()}
     return Catalogue(
         models=models,
         names=models | {alias: model for model in models.values() for alias in model.aliases},
-        orgs={name: _org(name, org) for name, org in config.orgs.items()},
-        keys={_known_by(key, pepper): _key(config, key) for key in config.keys},
+        orgs={name: compile_org(name, org) for name, org in config.orgs.items()},
+        keys={_known_by(key, pepper): compile_key(config, key) for key in config.keys},
         tiers={
             tier: catalogue.TierTerms(price=float(terms.price), headroom=terms.headroom, queue_s=terms.queue_s)
             for tier, terms in priced.items()
@@ -83,12 +85,14 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
             adaptive_thinking=quirks.adaptive_thinking,
             reasoning_outside=quirks.reasoning_outside,
             continuous_usage=quirks.continuous_usage,
+            finish_chunk_usage=quirks.finish_chunk_usage,
             offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",
         allow_store=provider.allow_store,
         hears_out=provider.on_disconnect == "drain",
-        propagates=name in config.telemetry.propagate,
+        hears_of_traces=name in config.telemetry.propagate,
+        names_tier_always=provider.tier_echo == "always",
         transport=provider.transport,
         ca_file=provider.ca_file,
         proxy=None if provider.proxy is None else provider.proxy.reveal(),
@@ -117,7 +121,6 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
             )
             for deployment in model.deployments
         ),
-        price=None if model.price is None else _price(model.price),
         fallbacks=model.fallbacks,
         timeouts=catalogue.Timeouts(**{name: getattr(timeouts, name) for name in catalogue.Timeouts.__struct_fields__}),
         limits=_capacity(model.limits),
@@ -126,16 +129,11 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
     )
 
 
-def _price(price: Price) -> catalogue.Price:
-    return catalogue.Price(
-        input=_nano_usd(price.input),
-        output=_nano_usd(price.output),
-        cached_input=None if price.cached_input is None else _nano_usd(price.cached_input),
-    )
-
-
-def _nano_usd(usd_per_million: Decimal) -> int:
-    return int(usd_per_million * _NANO_USD_PER_TOKEN)
+def _priced(model: catalogue.Model, written: Model, pricing: Pricing) -> catalogue.Model:
+    """Return a model with its price, and its deployments with what they cost the operator."""
+    costs = map(pricing.of_deployment, written.deployments)
+    deployments = tuple(replace(each, cost=cost) for each, cost in zip(model.deployments, costs, strict=True))
+    return replace(model, price=pricing.of_model(written), deployments=deployments)
 
 
 def _capacity(limits: CapacityLimits) -> catalogue.Limits:
@@ -146,22 +144,29 @@ def _per_model(limits: dict[str, Limits]) -> dict[str, catalogue.Limits]:
     return {model: enforced(narrower) for model, narrower in limits.items()}
 
 
-def _org(name: str, org: Org) -> catalogue.Org:
+def compile_org(name: str, org: Org) -> catalogue.Org:
+    """Return what all keys of an org share."""
     per_model = _per_model(org.limits.per_model)
     return catalogue.Org(name=name, limits=enforced(org.limits), per_model=per_model, budget=_budget(org.budget))
 
 
 def _budget(budget: Budget | None) -> catalogue.Budget | None:
-    if budget is None or budget.usd is None:
+    if budget is None:
         return None
-    return catalogue.Budget(nano_usd=int(budget.usd * _NANO_USD), period=budget.period)
+    return catalogue.Budget(
+        nano_usd=None if budget.usd is None else int(budget.usd * _NANO_USD),
+        tokens=budget.tokens,
+        period=budget.period,
+        alert_ppm=round(budget.alert * _MILLION),
+    )
 
 
 def _known_by(key: Key, pepper: bytes) -> bytes:
     return parse_digest(key.digest or "") if key.secret is None else digest(pepper, key.secret.reveal())
 
 
-def _key(config: Config, key: Key) -> catalogue.Key:
+def compile_key(config: Config, key: Key) -> catalogue.Key:
+    """Return a key with its plan applied."""
     plan = rights(config, key)
     projects = config.orgs.get(key.org, Org()).projects
     return catalogue.Key(
@@ -172,6 +177,7 @@ def _key(config: Config, key: Key) -> catalogue.Key:
         projects=None if key.projects is None else frozenset(key.projects),
         project_tiers={name: Tier(project.tier) for name, project in projects.items()},
         project_budgets={name: budget for name, project in projects.items() if (budget := _budget(project.budget)) is not None},
+        project_limits={name: enforced(project.limits) for name, project in projects.items()},
         plan=plan_name(config, key),
         limits=enforced(plan.limits),
         per_model=_per_model(plan.limits.per_model),

@@ -62,16 +62,19 @@ def words(kind: mi.Type) -> tuple[str, ...]:
     """Return the closed set of words that a type takes; empty for any other type."""
     if isinstance(kind, mi.EnumType):
         return tuple(str(member.value) for member in kind.cls)
+    if isinstance(kind, mi.Metadata):
+        known: tuple[str, ...] = (kind.extra or {}).get("words", ())
+        return known
     return tuple(str(value) for value in kind.values) if isinstance(kind, mi.LiteralType) else ()
 
 
 def scalar(kind: mi.Type) -> Scalar | None:
     """Return how a type reads a scalar, or None for one that takes a mapping or a list."""
+    if choice := words(kind):
+        return _choice(choice, kind.cls if isinstance(kind, mi.EnumType) else str)
     if isinstance(kind, mi.Metadata):
         found: Scalar | None = (kind.extra or {}).get("scalar")
         return found or scalar(kind.type)
-    if choice := words(kind):
-        return _choice(choice, kind.cls if isinstance(kind, mi.EnumType) else str)
     return _PLAIN.get(kind.cls if isinstance(kind, mi.CustomType) else type(kind))
 
 

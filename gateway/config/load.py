@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.config import replicas
 from gateway.config.check import check
 from gateway.config.document import DocumentError
 from gateway.config.parse import parse
@@ -33,6 +34,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     except DocumentError as error:
         raise ConfigErrors(file, [error.problem]) from None
     findings = check(parsed)
-    if findings.errors:
-        raise ConfigErrors(file, findings.errors)
+    errors = [*findings.errors, *replicas.check(parsed, environ)]
+    if errors:
+        raise ConfigErrors(file, errors)
     return Loaded(parsed.config, tuple(problem.describe(file) for problem in findings.warnings))

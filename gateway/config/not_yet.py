@@ -25,10 +25,6 @@ def _never(_: object) -> bool:
     return False
 
 
-def _no_scheme(prefix: str) -> Callable[[Any], bool]:
-    return lambda url: not url.reveal().startswith(prefix)
-
-
 class Feature(msgspec.Struct, frozen=True):
     """Something to come: what it is, the paths that ask for it (`*` is any one part), and the values that do not."""
 
@@ -37,31 +33,15 @@ class Feature(msgspec.Struct, frozen=True):
     allows: Callable[[Any], bool] = _never
 
 
-BUDGETS = ("plans.*.budget", "keys.*.budget", "orgs.*.budget", "orgs.*.projects.*.budget")
-
 NOT_YET = (
     Feature("TLS on a listener", ("api.tls", "ops.tls")),
     Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
     Feature("named tokens of the admin API", ("ops.tokens",), _off),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature("Postgres", ("database.url",), _no_scheme("postgres")),
-    Feature("a pool of database connections", ("database.pool",), _only(10)),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
-    Feature("a tier echo other than always", ("providers.*.tier_echo",), _only("always")),
-    Feature("usage on the finish chunk", ("providers.*.quirks.finish_chunk_usage",), _off),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
-    Feature("what a deployment costs the operator", ("models.*.deployments.*.cost",)),
-    Feature("prices in steps", ("models.*.price.steps",), _off),
-    Feature("prices of a tier by themselves", ("models.*.price.tiers",), _off),
-    Feature("a price of cache writes", ("models.*.price.cache_write",)),
-    Feature("a price of reasoning", ("models.*.price.reasoning",)),
-    Feature("a price of the request itself", ("models.*.price.per_request",)),
-    Feature("prices with a date", ("models.*.price.from",)),
-    Feature("budgets of tokens", tuple(f"{budget}.tokens" for budget in BUDGETS)),
-    Feature("alerts of a budget", tuple(f"{budget}.alert" for budget in BUDGETS), _only(0.8)),
-    Feature("limits of a project", ("orgs.*.projects.*.limits",)),
     Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
     Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("the end of the ledger's rows", ("ledger.retention",)),

@@ -3,6 +3,7 @@
 Names are `naming`'s to check, secrets `secrecy`'s; the bounds of one value alone are in its type.
 """
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -23,6 +24,9 @@ USUAL_TOKENS = 1024
 """What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
 
 NO_QUIRKS = Quirks()
+
+DATABASE = re.compile(r"(sqlite:///|postgres(ql)?://[^/]*/)[^?]")
+"""What names a file or a database."""
 
 _RATES = ("rpm", "tpm", "tpm_in", "tpm_out", "rpd")
 _RESERVED_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection", "content-type", "authorization"})
@@ -62,8 +66,6 @@ def warn(parsed: Parsed) -> Iterator[Problem]:
 
 def _models(parsed: Parsed) -> Iterator[Problem]:
     for name, model in parsed.config.models.items():
-        if model.price is None:
-            yield parsed.problem(("models", name, "price"), "is missing: what this model costs is recorded as unknown")
         if model.timeouts.first_content_s > model.timeouts.total_s:
             yield parsed.problem(
                 ("models", name, "timeouts", "first_content"), "is longer than total, which ends the request first"
@@ -86,8 +88,8 @@ def _stores(parsed: Parsed) -> Iterator[Problem]:
         except ValueError as error:
             yield parsed.problem(("redis", "url"), f"expected embedded, or the URL of a store: {error}")
     kept_in_sqlite = database.url.reveal().startswith("sqlite:///")
-    if not kept_in_sqlite and not database.url.reveal().startswith("postgres"):
-        yield parsed.problem(("database", "url"), "expected a URL such as sqlite:///var/tiergate.db")
+    if DATABASE.match(database.url.reveal()) is None:
+        yield parsed.problem(("database", "url"), "expected sqlite:///var/tiergate.db or postgresql://user:password@host/name")
     if kept_in_sqlite and not redis.embedded and not database.single_host:
         message = "SQLite with a Redis of its own is for one host: every replica must open the same file; say single_host: true"
         yield parsed.problem(("database", "url"), message)
@@ -165,6 +167,9 @@ def _all_limits(parsed: Parsed) -> Iterator[tuple[Where, Limits]]:
         yield (*owner, "limits"), limits
         for model, narrower in limits.per_model.items():
             yield (*owner, "limits", "per_model", model), narrower
+    for name, org in config.orgs.items():
+        for project, found in org.projects.items():
+            yield ("orgs", name, "projects", project, "limits"), found.limits
 
 
 def _limits(parsed: Parsed, where: Where, limits: Limits) -> Iterator[Problem]:

@@ -33,7 +33,7 @@ _BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = r"(\d+)(B|KiB|MiB|GiB)"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"
 _FACTOR = r"\d{1,6}(\.\d+)?"
-_PRICE = r"\d{1,6}(\.\d{1,3}0*)?"
+_PRICE = r"\d{1,6}(\.\d{1,6}0*)?"
 _PREFIX = r"(/[A-Za-z0-9._~-]+)+"
 _MODEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@+:/-]{0,127}"
 
@@ -127,14 +127,14 @@ UsdPerMillion = Annotated[
     Decimal,
     _notation(
         Scalar(
-            expects="a price in USD per million tokens, with at most three decimals",
+            expects="a price in USD per million tokens, with at most six decimals",
             pattern=_PRICE,
             read=_decimal(_PRICE),
             bare=True,
         )
     ),
 ]
-"""Three decimals are whole nano-USD a token, which is what money is counted in."""
+"""Three decimals are whole nano-USD a token, which is what money is counted in; sums of smaller parts are rounded up once."""
 
 Name = Annotated[
     str,

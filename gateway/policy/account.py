@@ -9,9 +9,10 @@ from itertools import chain
 
 import msgspec
 
+from gateway.policy.alerts import MILLION, is_due
 from gateway.policy.answers import Level, Levels
 from gateway.policy.catalogue import Key, Tier
-from gateway.policy.charges import Charge
+from gateway.policy.charges import Charge, Unit
 from gateway.policy.charging import Scope, Tenant, budgets, guards_of, limits_of, limits_on
 from gateway.policy.growth import BASE_MILLI
 from gateway.policy.limits import charges
@@ -28,6 +29,7 @@ OWNERS: Mapping[str, str] = {
     "kf": "flex",
     "kx": "over-limit",
     "kb": "key",
+    "p": "project",
     "pb": "project",
     "o": "org",
     "om": "org",
@@ -57,14 +59,23 @@ class LimitLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BudgetLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One budget; `held` is the most that what is under way may cost. Null is a figure of others'."""
+    """One budget, of money or of tokens; `held` is the most that what is under way may take. Null is a figure of others'.
+
+    At the share `alert` its operator hears of it, and has by now where it is `alerted`.
+    """
 
     scope: str
     period: str
-    limit_micro_usd: int
-    spent_micro_usd: int | None
-    held_micro_usd: int | None
-    remaining_micro_usd: int | None
+    limit_micro_usd: int | None = None
+    spent_micro_usd: int | None = None
+    held_micro_usd: int | None = None
+    remaining_micro_usd: int | None = None
+    limit_tokens: int | None = None
+    spent_tokens: int | None = None
+    held_tokens: int | None = None
+    remaining_tokens: int | None = None
+    alert: float
+    alerted: bool | None
     resets_at: int
 
 
@@ -102,7 +113,7 @@ def own_charges(tenant: Tenant, models: Sequence[str]) -> tuple[Charge, ...]:
 
 def shared_charges(tenant: Tenant, models: Sequence[str]) -> tuple[Charge, ...]:
     """Return the buckets that the key shares with others, budgets first."""
-    scopes = (limits_of(tenant)[1], *(limits_on(tenant, model)[1] for model in models))
+    scopes = (*limits_of(tenant)[1:], *(limits_on(tenant, model)[1] for model in models))
     return (*(charge for charge in budgets(tenant) if OWNERS[_kind(charge)] != "key"), *_charges(scopes))
 
 
@@ -164,13 +175,17 @@ def _limit(charge: Charge, level: Level | None) -> LimitLine:
 
 
 def _budget(charge: Charge, level: Level | None, now_ms: int) -> BudgetLine:
-    left = None if level is None else max(0, charge.capacity - level.level - level.held)
+    unit, size = ("micro_usd", NANO_PER_MICRO) if charge.unit is Unit.NANO_USD else ("tokens", 1)
+    figures = {f"limit_{unit}": charge.capacity // size}
+    if level is not None:
+        # What is spent and held is rounded up, what is left down.
+        figures[f"spent_{unit}"], figures[f"held_{unit}"] = -(-level.level // size), -(-level.held // size)
+        figures[f"remaining_{unit}"] = max(0, charge.capacity - level.level - level.held) // size
     return BudgetLine(
         scope=OWNERS[_kind(charge)],
         period=charge.scope.split(":")[1],
-        limit_micro_usd=charge.capacity // NANO_PER_MICRO,
-        spent_micro_usd=None if level is None else -(-level.level // NANO_PER_MICRO),
-        held_micro_usd=None if level is None else -(-level.held // NANO_PER_MICRO),
-        remaining_micro_usd=None if left is None else left // NANO_PER_MICRO,
+        **figures,
+        alert=charge.alert_ppm / MILLION,
+        alerted=None if level is None else is_due(charge, level.level),
         resets_at=bounds_ms(now_ms, charge.period_ms)[1] // 1000,
     )

@@ -6,6 +6,7 @@ Pure.
 """
 
 from enum import IntEnum, StrEnum
+from itertools import takewhile
 
 import msgspec
 
@@ -56,6 +57,11 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     def spends_budget(self) -> bool:
         """Return whether what the answer costs is taken from a budget."""
         return bool(self.charges) and self.charges[0].is_budget
+
+    @property
+    def budgets(self) -> tuple[Charge, ...]:
+        """Return what of its charges budgets are."""
+        return (*takewhile(lambda charge: charge.is_budget, self.charges),) if self.spends_budget else ()
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):
@@ -214,4 +220,4 @@ class Seed(msgspec.Struct, frozen=True, gc=False):
 
     charge: Charge
     at_ms: int
-    spent_nano_usd: int
+    spent: int

@@ -1,4 +1,4 @@
-"""What one gateway may spend of a budget while the store that knows what is left of it is away. Nano-USD. Pure.
+"""What one gateway may spend of a budget while the store that knows what is left of it is away. Nano-USD, or tokens. Pure.
 
 Nothing where little was left when it was last heard of: then the others may have spent it since. Else a two-hundredth of the
 budget in each of its periods, and no more than its share of what was left, so that all of them together do not pass it either.
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from gateway.policy.admission import Row
 from gateway.policy.answers import Level
-from gateway.policy.charges import Charge
+from gateway.policy.charges import Charge, Unit
 
 LITTLE_PPM = 20_000
 LITTLE_NANO_USD = 10**9
@@ -32,10 +32,11 @@ class Allowances:
     def of(self, charge: Charge, gateways: int) -> int:
         """Return what one of so many gateways may spend of a budget, 0 where nothing is known of it."""
         left = self._left.get(charge.scope, 0)
-        if left < max(LITTLE_NANO_USD, charge.capacity * LITTLE_PPM // WHOLE_PPM):
+        least = LITTLE_NANO_USD if charge.unit is Unit.NANO_USD else 0
+        if left < max(least, charge.capacity * LITTLE_PPM // WHOLE_PPM):
             return 0
         return min(charge.capacity * ALONE_PPM // WHOLE_PPM, left // gateways)
 
     def cover(self, row: Row, gateways: int) -> bool:
-        """Return whether a row costs no more than may be spent of each of its budgets."""
-        return all(self.of(charge, gateways) >= row.estimate.cost_nano_usd for charge in row.charges if charge.is_budget)
+        """Return whether a row takes no more than may be spent of each of its budgets."""
+        return all(self.of(charge, gateways) >= row.estimate.of(charge.unit) for charge in row.charges if charge.is_budget)

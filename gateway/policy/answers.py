@@ -75,7 +75,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 class Granted(msgspec.Struct, frozen=True, gc=False):
     """The row that was committed, at `now_ms`. `local`: by one gateway alone, while the store was away.
 
-    `watched`: its upstream had trouble lately, and word of the first content is not to wait for the end.
+    `watched`: its upstream had trouble lately, and word of the first content is not to wait for the end. `epoch` counts the
+    changes of keys, None where the store did not tell.
     """
 
     row: int
@@ -84,6 +85,7 @@ class Granted(msgspec.Struct, frozen=True, gc=False):
     refusals: tuple[Refusal, ...] = ()
     local: bool = False
     watched: bool = False
+    epoch: int | None = 0
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
@@ -143,11 +145,13 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
     """When an end came, and whether there is a lease that it ended: by this call, or before.
 
     Only this tells what became of a grant whose answer was lost, and it is the same however often an end is reported.
-    `learned` is what is known now, for the call that had something to teach.
+    For the call that ended it: `budgets` is what was spent then of each budget of the lease, in the order of its charges, and
+    `learned` what is known now, where it had something to teach.
     """
 
     now_ms: int
     opened: bool
+    budgets: tuple[int, ...] = ()
     learned: Learned | None = None
 
 

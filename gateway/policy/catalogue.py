@@ -1,6 +1,6 @@
 """What the configuration means to a request: models, deployments, keys and their rights, as frozen values.
 
-`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Seconds, and nano-USD a token. Pure.
+`gateway.config` makes one `Catalogue` of a file; the corridor only reads it. Seconds, and nano-USD. Pure.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.policy.fallback import Fallback
 from gateway.policy.natures import Nature
+from gateway.policy.prices import Price
 from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
@@ -76,10 +77,12 @@ NO_LIMITS = Limits()
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be spent in each `day`, `week` (from Monday) or `month` of the calendar, UTC."""
+    """What may be spent in a UTC `day`, `week` (from Monday) or `month`; the operator hears of it at `alert_ppm` millionths."""
 
-    nano_usd: int
+    nano_usd: int | None = None
+    tokens: int | None = None
     period: str = "month"
+    alert_ppm: int = 800_000
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,14 +97,6 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 900.0
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What the org is charged, in nano-USD a token. `cached_input` is the part of the input that was cached."""
-
-    input: int
-    output: int
-    cached_input: int | None = None
-
-
 class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     """How a provider differs from its dialect. `offset_past_prompt`: the `text_offset` made of its chat counts the prompt too."""
 
@@ -114,6 +109,7 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     """It knows `encoding_format`, and may be asked for vectors as base64; others are not sent the field."""
     adaptive_thinking: bool = False
     reasoning_outside: bool = False
+    finish_chunk_usage: bool = False
     continuous_usage: bool = False
     """A stream is asked to tell its usage on every chunk, so that one that is cut is known to the token."""
 
@@ -135,8 +131,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     allow_store: bool = False
     hears_out: bool = False
     """An answer whose client has left is read on for its usage; else the provider is cancelled."""
-    propagates: bool = False
-    """It is told which trace a call belongs to."""
+    hears_of_traces: bool = False
+    names_tier_always: bool = True
     transport: str = "http1"
     ca_file: str | None = None
     proxy: str | None = None
@@ -144,12 +140,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """The largest event of a stream that is taken; beyond it the stream counts as broken."""
 
     def __repr__(self) -> str:
-        # Its headers and its proxy may hold credentials of their own.
-        return f"Provider({self.name!r})"
+        return f"Provider({self.name!r})"  # its headers and its proxy may hold credentials of their own
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling."""
+    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling.
+
+    `cost` is what the operator pays for it, None where nobody knows.
+    """
 
     id: str
     provider: Provider
@@ -158,6 +156,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     order: int = 1
     limits: Limits = NO_LIMITS
+    cost: Price | None = None
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,8 +214,9 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     """One virtual key with its plan applied: the rights and limits of its bearer.
 
     `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
-    `over_limit` None means that `auto` never serves over the limit. `expires_at_s` is Unix time. `explain`: it may ask what
-    became of its requests.
+    `auto` is what that word means, None where the contract says so. `over_limit` None: `auto` never serves over the limit.
+    `expires_at_s` is Unix time. `keepalive_s`: after so long a silence a stream has a comment. `explain`: it may ask what
+    became of its requests. `edition` tells what a key of the database means from what it meant before, `shares` is its org.
     """
 
     id: str
@@ -226,6 +226,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     projects: frozenset[str] | None = None
     project_tiers: Mapping[str, Tier] = {}
     project_budgets: Mapping[str, Budget] = {}
+    project_limits: Mapping[str, Limits] = {}
     plan: str
     limits: Limits = NO_LIMITS
     per_model: Mapping[str, Limits] = {}
@@ -234,7 +235,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     tiers: frozenset[Tier] = frozenset({Tier.DEFAULT})
     default_tier: str | None = None
     auto: str | None = None
-    """What `auto` means for it, None where that is the contract's to say."""
     flex: Guards | None = None
     over_limit: Guards | None = None
     allow_no_limit: bool = False
@@ -244,10 +244,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     max_n: int | None = None
     max_prompts: int = 32
     keepalive_s: float | None = None
-    """After how long a silence a stream has a comment; None is never."""
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
     explain: bool = False
+    edition: int = 0
+    shares: "Org | None" = None
 
 
 class Org(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,13 +286,12 @@ USUAL_BREAKER = Breaker()
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """One snapshot of the configuration as requests see it. `names` maps every public name and alias to its model."""
+    """One snapshot of the configuration. `names` has the model of every public name and alias, `keys` are by digest."""
 
     models: Mapping[str, Model]
     names: Mapping[str, Model]
     orgs: Mapping[str, Org]
     keys: Mapping[bytes, Key]
-    """By digest, see `gateway.policy.credentials`."""
     tiers: Mapping[Tier, TierTerms]
     fallback: Fallback
     breaker: Breaker = USUAL_BREAKER

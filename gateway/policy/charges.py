@@ -22,6 +22,7 @@ class Dimension(StrEnum):
     RPD = "rpd"
     CONCURRENCY = "conc"
     BUDGET = "budget"
+    BUDGET_TOKENS = "budget_tokens"
 
 
 class Unit(IntEnum):
@@ -33,6 +34,12 @@ class Unit(IntEnum):
     TOTAL = 3
     SLOT = 4
     NANO_USD = 5
+    BUDGET_TOKENS = 6
+    """All that a request may come to: what limits a minute hold of its tokens is a guess, what budgets hold is not."""
+
+
+SPENT = (Unit.NANO_USD, Unit.BUDGET_TOKENS)
+"""What budgets are of. It is taken once, when the request has ended."""
 
 
 class Kind(IntEnum):
@@ -58,11 +65,13 @@ class Reach(IntEnum):
 class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a candidate takes from one bucket.
 
-    `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`; a budget has one of
-    its own: `kb:…`, `pb:…`, `ob:…`). A RATE bucket holds `capacity` (B) and leaks `rate` (L) a `period_ms` (P); CALENDAR empties
-    at the end of each period of the calendar, see `gateway.policy.periods`; HELD has no rate. `limit` is the figure that the
-    operator wrote and that headers show. `ends_walk` marks a limit of the caller's own that no other candidate may be tried past.
-    `dynamic` is how a RATE grows with use: capacity, rate and limit are then those that it begins with, and never goes below.
+    `scope` is the bucket's key without the store's prefix (`k:…`, `km:…:…`, `p:…:…`, `o:…`, `om:…:…`, `m:…`, `d:…`; a budget has
+    one of its own for money, `kb:…`, `pb:…:…`, `ob:…`, and one for tokens). A RATE bucket holds `capacity` (B) and leaks `rate`
+    (L) a `period_ms` (P); CALENDAR empties at the end of each period of the calendar, see `gateway.policy.periods`; HELD has no
+    rate. `limit` is the figure that the operator wrote and that headers show. `ends_walk` marks a limit of the caller's own that
+    no other candidate may be tried past. `dynamic` is how a RATE grows with use: capacity, rate and limit are then those that it
+    begins with, and never goes below.
+    `alert_ppm` is the share of a budget, in millionths, at which the operator hears of it.
     """
 
     scope: str
@@ -77,11 +86,12 @@ class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tenant: bool
     ends_walk: bool
     dynamic: Dynamic | None = None
+    alert_ppm: int = 0
 
     @property
     def is_budget(self) -> bool:
-        """Return whether it is money: what was spent is known before anybody asks, or must be asked of the ledger first."""
-        return self.unit is Unit.NANO_USD
+        """Return whether it is spent, not lent: what was is known before anybody asks, or must be asked of the ledger first."""
+        return self.unit in SPENT
 
 
 class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -93,7 +103,13 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     total: int
     slot: int = 1
     cost_nano_usd: int = 0
+    budget_tokens: int = 0
 
     def of(self, unit: Unit) -> int:
         """Return the figure that charges of this unit take."""
-        return (self.request, self.input, self.output, self.total, self.slot, self.cost_nano_usd)[unit]
+        figures = (self.request, self.input, self.output, self.total, self.slot, self.cost_nano_usd, self.budget_tokens)
+        return figures[unit]
+
+
+NOTHING = Estimate(0, 0, 0, 0)
+"""What a request has used that was not served yet."""

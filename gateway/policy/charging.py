@@ -1,11 +1,10 @@
-"""Which buckets a candidate is charged to: budgets, six scopes, the tier's exemptions and the deployment's room.
+"""Which buckets a candidate is charged to: budgets, seven scopes, the tier's exemptions and the deployment's room.
 
 Limits of key and org are the caller's own; those of model and deployment are capacity and hold for every tier. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import chain
 from math import floor
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
 from gateway.policy.charges import Charge, Reach
-from gateway.policy.limits import budget_charge, charges, uses
+from gateway.policy.limits import budget_charges, charges, uses
 from gateway.policy.tiers import SPENDS_NO_RATES
 
 MOST_SLOTS = 2**31 - 1
@@ -33,6 +32,11 @@ class Tenant(msgspec.Struct, frozen=True, gc=False):
     org: Org
 
 
+def tenant_of(key: Key, orgs: Mapping[str, Org]) -> Tenant:
+    """Return who is charged for a key; `orgs` are those of the file."""
+    return Tenant(key, key.shares or orgs.get(key.org) or Org(name=key.org))
+
+
 class Target(msgspec.Struct, frozen=True, gc=False):
     """Where a request could go: one deployment of one model, at one tier."""
 
@@ -48,7 +52,8 @@ def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_pa
     over the limit, or `rate_limit` is in `fallback.on`). The caller's concurrency always ends the walk, `rate_limit` aside.
     """
     found = [*budgets(tenant)]
-    for scope, limits, reach in chain(*zip(limits_of(tenant), limits_on(tenant, target.model.name), strict=True)):
+    (own, project, org), (own_here, org_here) = limits_of(tenant), limits_on(tenant, target.model.name)
+    for scope, limits, reach in (own, own_here, project, org, org_here):
         rates, held = _split(limits)
         if target.tier not in SPENDS_NO_RATES:
             found += charges(scope, rates, reach=reach, tenant=True, ends_walk=not walks_past_rates)
@@ -80,10 +85,15 @@ def upstream_of(deployment: Deployment, terms: TierTerms) -> Upstream:
     return Upstream(deployment.id, deployment.provider.name, declared_slots(deployment), share_ppm)
 
 
-def limits_of(tenant: Tenant) -> tuple[Scope, Scope]:
-    """Return the limits of a key and of its org."""
+def limits_of(tenant: Tenant) -> tuple[Scope, Scope, Scope]:
+    """Return the limits of a key, of its project and of its org."""
     key, org = tenant.key, tenant.org
-    return (f"k:{key.id}", key.limits, Reach.REQUEST), (f"o:{org.name}", org.limits, Reach.REQUEST)
+    project = key.project or ""
+    return (
+        (f"k:{key.id}", key.limits, Reach.REQUEST),
+        (f"p:{org.name}:{project}", key.project_limits.get(project, NO_LIMITS), Reach.REQUEST),
+        (f"o:{org.name}", org.limits, Reach.REQUEST),
+    )
 
 
 def limits_on(tenant: Tenant, model: str) -> tuple[Scope, Scope]:
@@ -100,11 +110,11 @@ def budgets(tenant: Tenant) -> Iterator[Charge]:
     """Yield the budgets of a key, of its project and of its org."""
     key, org = tenant.key, tenant.org
     if key.budget is not None:
-        yield budget_charge(f"kb:{key.id}", key.budget)
+        yield from budget_charges(f"kb:{key.id}", key.budget)
     if key.project is not None and key.project in key.project_budgets:
-        yield budget_charge(f"pb:{org.name}:{key.project}", key.project_budgets[key.project])
+        yield from budget_charges(f"pb:{org.name}:{key.project}", key.project_budgets[key.project])
     if org.budget is not None:
-        yield budget_charge(f"ob:{org.name}", org.budget)
+        yield from budget_charges(f"ob:{org.name}", org.budget)
 
 
 def _split(limits: Limits) -> tuple[Limits, Limits]:

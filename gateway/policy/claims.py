@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Granted, Refusal, Refused
-from gateway.policy.charges import Charge, Dimension
+from gateway.policy.charges import NOTHING, Charge, Dimension, Estimate
 from gateway.policy.queue import Waiter
 from gateway.policy.upstreams import is_slot_of_deployment
 
@@ -42,8 +42,8 @@ class Lease(msgspec.Struct):
     turn: tuple[int, Row] | None = None
     opened: bool = False
     """The ledger knows of it."""
-    cost_nano_usd: int = 0
-    """What it had cost when that was last reported."""
+    so_far: Estimate = NOTHING
+    """What it had used when that was last reported."""
 
     def claim(self, charge: Charge) -> Claim:
         """Return what the lease has in a charge's bucket by now."""

@@ -6,6 +6,7 @@ A 256-bit random secret cannot be guessed, so a slow hash would only let strange
 import hmac
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 
 from gateway.errors import InvalidRequest
 
@@ -20,6 +21,11 @@ SECRET_LENGTH_MIN = 16
 def digest(pepper: bytes, secret: str) -> bytes:
     """Return what a key is known by."""
     return hmac.digest(pepper, secret.encode(), "sha256")
+
+
+def plain_digest(secret: str) -> bytes:
+    """Return what a key from elsewhere is known by that was kept as its SHA-256 there."""
+    return sha256(secret.encode()).digest()
 
 
 def format_digest(value: bytes) -> str:

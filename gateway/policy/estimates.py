@@ -58,10 +58,10 @@ def longest_output_tokens(request: InferenceRequest, model: Model) -> int:
     return longest if model.context_window is None else max(1, min(longest, model.context_window - request.prompt_tokens))
 
 
-def most_nano_usd(request: InferenceRequest, model: Model, tariff: Tariff) -> int:
-    """Return the most that a request costs whose answer is bound like that; only its prompt is an estimate."""
+def most_spent(request: InferenceRequest, model: Model, tariff: Tariff) -> tuple[int, int]:
+    """Return the most nano-USD and tokens that a request comes to whose answer is bound like that; its prompt is an estimate."""
     output = longest_output_tokens(request, model) * _choices(request)
-    return tariff.most_nano_usd(request.prompt_tokens, output)
+    return tariff.most_nano_usd(request.prompt_tokens, output), request.prompt_tokens + output
 
 
 def _choices(request: InferenceRequest) -> int:

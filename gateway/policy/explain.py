@@ -15,7 +15,7 @@ from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import may_use, serving_endpoint
 from gateway.policy.adjustments import adjust
-from gateway.policy.admission import Acquire
+from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
 from gateway.policy.capabilities import endpoints_for
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
@@ -36,6 +36,7 @@ from gateway.policy.keys import check_key, for_project
 from gateway.policy.leases import Buckets
 from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
+from gateway.policy.pricing import in_force
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
 from gateway.policy.tiers import Wish, wish
 from gateway.wire.contracts import OPENAI, Contract
@@ -70,6 +71,7 @@ class Case(msgspec.Struct, frozen=True):
     key: Key
     request: InferenceRequest
     wanted: Wish
+    now_unix_ms: int
 
 
 def endpoint_of(body: bytes) -> Endpoint:
@@ -96,13 +98,13 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
         request = parse(asked.endpoint, asked.body, asked.contract)
         wanted = wish(request.service_tier, key, asked.endpoint)
         found = replace(found, tier=wording.tier(request, key, wanted))
-        case = Case(catalogue, key, request, wanted)
-        plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0))
+        case = Case(catalogue, key, request, wanted, int(asked.now_unix_s * 1000))
+        plan = in_order(Planner(catalogue).plan(key, request, wanted, dice=0, now_unix_ms=case.now_unix_ms))
         targets = tuple(_targets(case, plan, left_by))
         found = replace(
             found, chain=_chain(case, plan), waiting=tuple(_waits(case, plan)), targets=targets, estimated_cost=_dearest(targets)
         )
-        _check_room(plan)
+        _check_room(plan, round(asked.now_unix_s * 1000))
     except GatewayError as error:
         return replace(found, refused=_refusal(error))
     return found
@@ -120,12 +122,14 @@ def in_order(plan: Plan) -> Plan:
     return replace(plan, candidates=tuple(candidate for _, group in groups for candidate in sorted(group, key=place)))
 
 
-def _check_room(plan: Plan) -> None:
+def _check_room(plan: Plan, now_ms: int) -> None:
     """Raise what the request hears if not even empty buckets hold it."""
     rows = tuple(plan.candidates[place].row for place in remaining(plan, ()))
-    verdict = Buckets(note=lambda _: None).acquire(Acquire("explained", rows, ttl_ms=1, opened=b""), now_ms=0)
+    buckets = Buckets(note=lambda _: None)
+    buckets.seed([Seed(charge, now_ms, spent=0) for row in rows[:1] for charge in row.charges if charge.is_budget])
+    verdict = buckets.acquire(Acquire("explained", rows, ttl_ms=1, opened=b""), now_ms)
     if isinstance(verdict, Refused):
-        raise verdicts.refused(rows, verdict.refusals)
+        raise verdicts.refused(rows, verdict.refusals, now_ms)
 
 
 def _refusal(error: GatewayError) -> Refusal:
@@ -236,7 +240,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         case.request, target.model, case.key.org, is_bounded=row.spends_budget or deployment.provider.nature.bounded
     )
     dropped, lowered = left_by(adjusted.request, deployment, target.tier)
-    price, cost = _costs(candidate)
+    price, cost = _costs(candidate, case.now_unix_ms)
     return TargetStep(
         model=target.model.name,
         provider=deployment.provider.name,
@@ -258,23 +262,19 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
     )
 
 
-def _costs(candidate: Candidate) -> tuple[Rates | None, Cost]:
-    tariff, held = candidate.way.tariff, candidate.row.estimate
-    nano_usd = tariff.cost_nano_usd(Usage(input=held.input, output=held.output), None)
-    if tariff.price is None or nano_usd is None:
-        return None, _cost(None, f"models.{candidate.target.model.name}.price is missing")
-    rates = Rates(
-        input_nano_usd_per_token=tariff.price.input,
-        output_nano_usd_per_token=tariff.price.output,
-        cached_input_nano_usd_per_token=tariff.price.cached_input,
-        multiplier=tariff.multiplier,
-    )
-    return rates, _cost(nano_usd, f"the model's price x {tariff.multiplier:g}, tiers.{candidate.target.tier}.price")
+def _costs(candidate: Candidate, now_unix_ms: int) -> tuple[Rates | None, Cost]:
+    tariff, held = in_force(candidate.way.tariffs, now_unix_ms), candidate.row.estimate
+    usage, target = Usage(input=held.input, output=held.output), candidate.target
+    own_nano_usd = tariff.own_cost_nano_usd(usage, None)
+    if tariff.price is None or tariff.rates is None:
+        return None, _cost(None, f"models.{target.model.name}.price is missing", own_nano_usd)
+    found = wording.rates(tariff.price, tariff.rates, tariff)
+    return found, _cost(tariff.cost_nano_usd(usage, None), wording.priced(tariff.price, tariff), own_nano_usd)
 
 
-def _cost(nano_usd: int | None, rule: str) -> Cost:
+def _cost(nano_usd: int | None, rule: str, own_nano_usd: int | None) -> Cost:
     micro_usd = None if nano_usd is None else -(-nano_usd // 1000)
-    return Cost(cost_nano_usd=nano_usd, cost_micro_usd=micro_usd, rule=rule)
+    return Cost(cost_nano_usd=nano_usd, cost_micro_usd=micro_usd, own_cost_nano_usd=own_nano_usd, rule=rule)
 
 
 def _dearest(targets: tuple[TargetStep, ...]) -> Cost:
@@ -283,4 +283,4 @@ def _dearest(targets: tuple[TargetStep, ...]) -> Cost:
     if unpriced is not None:
         return unpriced.cost
     dearest = max(targets, key=lambda each: each.cost.cost_nano_usd or 0)
-    return _cost(dearest.cost.cost_nano_usd, f"the dearest target: {dearest.deployment} at {dearest.tier}")
+    return replace(dearest.cost, rule=f"the dearest target: {dearest.deployment} at {dearest.tier}")

@@ -115,20 +115,39 @@ class Charged(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
 
 
-class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """What a target's tokens cost before the tier, and what the tier multiplies that by."""
+class Above(msgspec.Struct, frozen=True, kw_only=True):
+    """What tokens cost in a request with more input than that; all of them do."""
 
-    input_nano_usd_per_token: int
-    output_nano_usd_per_token: int
-    cached_input_nano_usd_per_token: int | None
+    above_tokens: int
+    input_nano_usd_per_token: float
+    output_nano_usd_per_token: float
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """What a target's tokens cost before the tier, and what the tier multiplies that by.
+
+    `source` is whose price it is, `version` what the ledger knows it by, and `cost_source` whose price the operator pays.
+    """
+
+    input_nano_usd_per_token: float
+    output_nano_usd_per_token: float
+    cached_input_nano_usd_per_token: float | None
+    cache_write_nano_usd_per_token: float | None
+    reasoning_nano_usd_per_token: float | None
+    per_request_nano_usd: float
+    steps: tuple[Above, ...]
     multiplier: float
+    source: str
+    version: str
+    cost_source: str | None
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the held tokens cost, null where nobody knows."""
+    """What the held tokens cost, null where nobody knows; `own_cost_nano_usd` is what the operator would pay."""
 
     cost_nano_usd: int | None
     cost_micro_usd: int | None
+    own_cost_nano_usd: int | None
     rule: str
 
 

@@ -8,6 +8,7 @@ from gateway.errors import RateLimited
 from gateway.policy.catalogue import Key
 from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.limits import MINUTE_MS, Bucket, weight
+from gateway.policy.remembered import Remembered
 from gateway.policy.tiers import SPENDS_NO_RATES, Wish
 
 TIMES = 20
@@ -15,10 +16,10 @@ TIMES = 20
 
 
 class FloodGuard:
-    """What each key has asked of this worker lately, refused requests included."""
+    """What each key has asked of this worker lately, refused requests included; the exact limit holds where it begins anew."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, tuple[Charge, Bucket]] = {}
+        self._keys = Remembered[str, tuple[Charge, Bucket]]()
 
     def count(self, key: Key, wanted: Wish | None, now_ms: int) -> None:
         """Count one request, `wanted` None where it could not be read. Raises `RateLimited` where it is one too many.

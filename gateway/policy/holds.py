@@ -8,7 +8,7 @@ from copy import copy
 
 from msgspec.structs import replace
 
-from gateway.policy.admission import Row, Seed
+from gateway.policy.admission import Row, Seed, Settle
 from gateway.policy.answers import Cause, Level, Levels, Unseeded
 from gateway.policy.charges import Charge, Estimate, Kind, Unit
 from gateway.policy.claims import Claim, Lease, Place, Violation, place_of
@@ -53,7 +53,8 @@ class Holds:
             self.buckets.setdefault(place_of(charge), Bucket())
             self._touch(charge, now_ms).held += hold - claim.held
             claim.charge, claim.held = charge, hold
-            lease.past.pop(place_of(charge), None)
+            for known in (lease.past, lease.claims):
+                known.pop(place_of(charge), None)
             lease.claims[place_of(charge)] = claim
         self.keep(lease, {place_of(charge) for charge in charges}, now_ms)
 
@@ -73,7 +74,7 @@ class Holds:
         """Take what was spent of a budget; one that was heard of meanwhile stays as it is."""
         if self._is_unseeded(seed.charge):
             bucket = self.buckets.setdefault(place_of(seed.charge), Bucket())
-            bucket.debt, bucket.at_ms = seed.spent_nano_usd, seed.at_ms
+            bucket.debt, bucket.at_ms = seed.spent, seed.at_ms
             self.seeded.add(place_of(seed.charge))
 
     def forget(self, place: Place) -> None:
@@ -92,14 +93,24 @@ class Holds:
         if used.request:
             self.post_requests(lease, now_ms)
         for claim in lease.claims.values():
-            if claim.charge.unit not in (Unit.REQUEST, Unit.SLOT, Unit.NANO_USD):
+            if claim.charge.unit in (Unit.INPUT, Unit.OUTPUT, Unit.TOTAL):
                 self._post(claim, used.of(claim.charge.unit), now_ms)
 
-    def post_cost(self, lease: Lease, cost_nano_usd: int, now_ms: int) -> None:
-        """Post what the request cost: once it has ended, for that tells in whose period it is spent."""
+    def post_spent(self, lease: Lease, used: Estimate, now_ms: int) -> None:
+        """Post what the request takes of budgets: once it has ended, for that tells in whose period it is spent."""
         for claim in lease.claims.values():
             if claim.charge.is_budget:
-                self._post(claim, cost_nano_usd, now_ms)
+                self._post(claim, used.of(claim.charge.unit), now_ms)
+
+    def post_end(self, lease: Lease, end: Settle, now_ms: int) -> tuple[int, ...]:
+        """Post all that a settlement says was used. Return what is spent of the lease's budgets then."""
+        if end.capacity:
+            return ()
+        self.post_requests(lease, now_ms)
+        self.post_used(lease, end.actual, now_ms)
+        self.post_spent(lease, end.actual, now_ms)
+        spent = (claim.charge for claim in lease.claims.values() if claim.charge.is_budget)
+        return tuple(self._look(charge, now_ms).debt for charge in spent)
 
     def _post(self, claim: Claim, total: int, now_ms: int) -> None:
         """Bring what the claim has posted up to `total`: out of its hold, and beyond it in full."""

@@ -1,6 +1,5 @@
 """Whether a key may enter: known, not expired, from an address that it is bound to. Unix seconds. Pure."""
 
-from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from urllib.parse import parse_qs
 
@@ -8,26 +7,25 @@ from msgspec.structs import replace
 
 from gateway.errors import IpNotAllowed, ProjectNotAllowed, Unauthenticated
 from gateway.policy.catalogue import Key
-from gateway.policy.credentials import carrier, digest
+from gateway.policy.credentials import carrier
 
 Headers = list[tuple[bytes, bytes]]
 
 
-def enter(keys: Mapping[bytes, Key], headers: Headers, pepper: bytes) -> Key:
-    """Return the key that the headers carry.
+INCORRECT = "Incorrect API key provided"
+"""What is said of every key that is there and may not enter, whatever is wrong with it."""
 
-    Raises `Unauthenticated`, in the same words whatever is wrong with a key that is there, and `InvalidRequest`, see `carrier`.
-    """
+
+REVOKED = "The API key was revoked"
+"""What a request hears that was under way when its key was taken from it."""
+
+
+def secret_of(headers: Headers) -> str:
+    """Return the secret that the headers carry. Raises `Unauthenticated` and `InvalidRequest`, see `carrier`."""
     secret = carrier(headers)
     if secret is None:
         raise Unauthenticated("You didn't provide an API key: send it as 'Authorization: Bearer KEY'")
-    key = keys.get(digest(pepper, secret))
-    if key is None:
-        raise Unauthenticated(INCORRECT)
-    return key
-
-
-INCORRECT = "Incorrect API key provided"
+    return secret
 
 
 def check_key(key: Key, address: str | None, now_unix_s: float) -> None:

@@ -115,15 +115,12 @@ class Buckets:
             self._withdraw(lease, now_ms, row=request.certain)
             return Posted(now_ms, opened=request.certain)
         self._leave(lease)
-        if not request.capacity:
-            self._holds.post_requests(lease, now_ms)
-            self._holds.post_used(lease, request.actual, now_ms)
-            self._holds.post_cost(lease, request.actual.cost_nano_usd, now_ms)
+        budgets = self._holds.post_end(lease, request, now_ms)
         self._room.end_attempt(lease, request.ending, now_ms)
         self._holds.release(lease, now_ms)
         self._ends.close(request.id, 2 * lease.ttl_ms, now_ms)
         self._dispatch(lease.pool, now_ms)
-        return Posted(now_ms, opened=True, learned=self.learning.hear(request.lesson, now_ms))
+        return Posted(now_ms, opened=True, budgets=budgets, learned=self.learning.hear(request.lesson, now_ms))
 
     def progress(self, reports: Sequence[Progress], now_ms: int) -> tuple[str, ...]:
         """Renew leases and post what they have used. Return the ids of those that live no more, or wait for all that is known."""
@@ -134,7 +131,7 @@ class Buckets:
                 lost.append(report.id)
             else:
                 self._holds.post_used(lease, report.so_far, now_ms)
-                lease.cost_nano_usd = report.so_far.cost_nano_usd
+                lease.so_far = report.so_far
                 lease.expires_ms = now_ms + lease.ttl_ms
         return tuple(lost)
 
@@ -265,16 +262,16 @@ class Buckets:
         expired = done if done is not None and done.claims is not None else None
         if done is not None and expired is None and (done.opened or not request.certain):
             return Posted(now_ms, done.opened)
-        if expired is not None and expired.claims and not request.capacity:
-            lease = Lease(request.id, expired.ttl_ms, now_ms, claims=expired.claims)
-            self._holds.post_used(lease, request.actual, now_ms)
-            self._holds.post_cost(lease, request.actual.cost_nano_usd, now_ms)
+        budgets: tuple[int, ...] = ()
+        if expired is not None:
+            lease = Lease(request.id, expired.ttl_ms, now_ms, claims=expired.claims or {})
+            budgets = self._holds.post_end(lease, request, now_ms)
         opened = expired is not None or request.certain
         if opened:
             self._ends.close(request.id, LATE_MS if expired is None else 2 * expired.ttl_ms, now_ms)
         else:
             self._ends.forestall(request.id, now_ms)
-        return Posted(now_ms, opened, self.learning.hear(request.lesson, now_ms))
+        return Posted(now_ms, opened, budgets, self.learning.hear(request.lesson, now_ms))
 
     def _reap(self, now_ms: int) -> int:
         lapsed = [lease for lease in self.leases.values() if lease.expires_ms <= now_ms]
@@ -292,7 +289,7 @@ class Buckets:
             return
         self._leave(lease)
         self._holds.post_requests(lease, now_ms)
-        self._holds.post_cost(lease, lease.cost_nano_usd, now_ms)
+        self._holds.post_spent(lease, lease.so_far, now_ms)
         self._room.end_attempt(lease, NO_ENDING, now_ms)
         self._holds.release(lease, now_ms)
         self.done[lease.id] = Done(now_ms + LATE_MS, lease.ttl_ms, lease.claims)

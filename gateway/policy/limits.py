@@ -19,7 +19,19 @@ from gateway.policy.charges import Charge, Dimension, Kind, Reach, Unit
 from gateway.policy.growth import BASE_MILLI, at_scale, next_scale, window_quota
 from gateway.policy.periods import DAY_MS, PERIODS, bounds_ms
 
-__all__ = ["DAY_MS", "EXACT", "LAYOUT", "MINUTE_MS", "Bucket", "budget_charge", "charges", "payer_of", "uses", "weight"]
+__all__ = [
+    "DAY_MS",
+    "EXACT",
+    "LAYOUT",
+    "MINUTE_MS",
+    "Bucket",
+    "budget_charges",
+    "budget_of",
+    "charges",
+    "payer_of",
+    "uses",
+    "weight",
+]
 
 MINUTE_MS = 60_000
 
@@ -31,6 +43,9 @@ STRICT_PERCENT = 15
 
 PAYERS: Mapping[str, tuple[str, ...]] = {"kb": ("key_id",), "pb": ("org", "project"), "ob": ("org",)}
 """What the parts of a budget's name are, by the first of them."""
+
+TOKENS = ":tokens"
+"""Behind a budget's name, the bucket of its tokens; the bucket of its money has the name alone."""
 
 LAYOUT = (
     (Dimension.RPM, Kind.RATE, Unit.REQUEST, MINUTE_MS),
@@ -67,21 +82,46 @@ def uses(charges: Sequence[Charge]) -> Iterator[Charge]:
     return (replace(charge, kind=Kind.USE, ends_walk=False) for charge in charges if charge.dynamic is not None)
 
 
-def budget_charge(owner: str, budget: Budget) -> Charge:
-    """Return what a candidate takes from the budget of `owner` (`kb`, `pb` or `ob`, and whose it is).
+def budget_charges(owner: str, budget: Budget) -> tuple[Charge, ...]:
+    """Return what a candidate takes from the budget of `owner` (`kb`, `pb` or `ob`, and whose it is): money, tokens or both.
 
     The period is part of the bucket's name: what was spent in another one's is no figure for it.
     """
     whose, _, name = owner.partition(":")
-    fixed = (Dimension.BUDGET, Kind.CALENDAR, Unit.NANO_USD, Reach.REQUEST)
-    most = budget.nano_usd
-    return Charge(f"{whose}:{budget.period}:{name}", *fixed, most, 0, PERIODS[budget.period], most, tenant=True, ends_walk=True)
+    scope, period_ms = f"{whose}:{budget.period}:{name}", PERIODS[budget.period]
+    amounts = (
+        (scope, Dimension.BUDGET, Unit.NANO_USD, budget.nano_usd),
+        (f"{scope}{TOKENS}", Dimension.BUDGET_TOKENS, Unit.BUDGET_TOKENS, budget.tokens),
+    )
+    return tuple(
+        Charge(
+            scope=scope,
+            dimension=dimension,
+            kind=Kind.CALENDAR,
+            unit=unit,
+            reach=Reach.REQUEST,
+            capacity=most,
+            rate=0,
+            period_ms=period_ms,
+            limit=most,
+            tenant=True,
+            ends_walk=True,
+            alert_ppm=budget.alert_ppm,
+        )
+        for scope, dimension, unit, most in amounts
+        if most is not None
+    )
+
+
+def budget_of(charge: Charge) -> str:
+    """Return the name of the budget that a charge is of: its money and its tokens have the same."""
+    return charge.scope.removesuffix(TOKENS)
 
 
 def payer_of(charge: Charge) -> dict[str, str]:
     """Return whose budget it is, by the ledger's columns: no name has a colon."""
     whose, _, *names = charge.scope.split(":")
-    return dict(zip(PAYERS[whose], names, strict=True))
+    return dict(zip(PAYERS[whose], names, strict=False))
 
 
 def _shape(limit: int, limits: Limits) -> tuple[int, int]:

@@ -94,6 +94,10 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     usage: Usage = Usage()
     estimated: bool = False
     cost_nano_usd: int | None = None
+    """What the org is charged."""
+    own_cost_nano_usd: int | None = None
+    """What the operator pays."""
+    price_version: str | None = None
     queued_ms: int = 0
     ttft_s: float | None = None
     ended_s: float | None = None
@@ -131,7 +135,10 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
 
 
 class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """The ledger's `close` event, written with the settlement. It repeats the opening, so that either alone makes a row."""
+    """The ledger's `close` event, written with the settlement. It repeats the opening, so that either alone makes a row.
+
+    A field that is added stands last and has a default: the releases before and after read each other's.
+    """
 
     opened: Opened
     outcome: str
@@ -150,8 +157,38 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     ttft_ms: int | None
     duration_ms: int
     attempts: tuple[Attempt, ...]
+    own_cost_nano_usd: int | None = None
+    price_version: str | None = None
+    cache_write_tokens: int = 0
 
 
 def short(word: str | None) -> str | None:
     """Return the part of a client's word that is kept."""
     return word if word is None or len(word) <= LONGEST_WORD else word[:LONGEST_WORD]
+
+
+def closed(record: Record, opened: Opened) -> Closed:
+    """Return the ledger's `close` event of a record that has ended."""
+    ended_s = record.started_s if record.ended_s is None else record.ended_s
+    return Closed(
+        opened=opened,
+        outcome=record.outcome,
+        status=record.status,
+        error_code=record.error_code,
+        model_served=record.model_served,
+        provider=record.provider,
+        tier_served=record.tier_served,
+        attempts=tuple(record.attempts),
+        input_tokens=record.usage.input,
+        cached_tokens=record.usage.cached,
+        output_tokens=record.usage.output,
+        reasoning_tokens=record.usage.reasoning,
+        cost_nano_usd=record.cost_nano_usd,
+        estimated=record.estimated,
+        queued_ms=record.queued_ms,
+        ttft_ms=None if record.ttft_s is None else round(record.ttft_s * 1000),
+        duration_ms=round((ended_s - record.started_s) * 1000),
+        own_cost_nano_usd=record.own_cost_nano_usd,
+        price_version=record.price_version,
+        cache_write_tokens=record.usage.cache_write,
+    )

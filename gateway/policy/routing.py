@@ -15,14 +15,15 @@ from gateway.policy.access import find_model, may_use, serving_endpoint
 from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
-from gateway.policy.catalogue import Catalogue, Key, Model, Org, Tier, TierTerms
-from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
-from gateway.policy.estimates import estimate, most_nano_usd, smallest_bucket_tokens
+from gateway.policy.catalogue import Catalogue, Key, Model, Tier, TierTerms
+from gateway.policy.charging import Target, target_charges, tenant_of, upstream_of
+from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
-from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Wish, echoes, multiplier, served
+from gateway.policy.pricing import near, timetable
+from gateway.policy.remembered import Remembered
+from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.policy.ways import Way, weighted_order
 from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
 
@@ -82,11 +83,11 @@ class Planner:
     def __init__(self, catalogue: Catalogue, experience: Experience | None = None) -> None:
         self._catalogue = catalogue
         self._experience = experience or Experience()
-        self._chains: dict[tuple[str, str], Chain] = {}
-        self._ways: dict[tuple[str, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]] = {}
+        self._chains = Remembered[tuple[str, int, str], Chain]()
+        self._ways = Remembered[tuple[str, int, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]]()
 
-    def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int) -> Plan:
-        """Return the plan; `dice` (62 random bits) spreads requests over equal deployments.
+    def plan(self, key: Key, request: InferenceRequest, wanted: Wish, dice: int, now_unix_ms: int = 0) -> Plan:
+        """Return the plan; `dice` (62 random bits) spreads requests over equal deployments, `now_unix_ms` tells the prices.
 
         Raises `ModelNotFound`, `Unprocessable` and what `REFUSALS` are: every model that the client names is judged before any is
         tried. One that only the configuration names is left out instead.
@@ -119,14 +120,14 @@ class Planner:
                     candidates.append(Candidate(stage, shown, way, row))
         fallback = self._catalogue.fallback
         own = patiences[0] if request.models is None and len(patiences) > 1 else NO_PATIENCE
-        return Plan(reserved(candidates, request), fallback.on, fallback.max_attempts, patiences[-1], own)
+        return Plan(reserved(candidates, request, now_unix_ms), fallback.on, fallback.max_attempts, patiences[-1], own)
 
     def _chain(self, key: Key, request: InferenceRequest) -> Chain:
         if request.models is None:
-            found = (key.id, request.model or "")
+            found = (key.id, key.edition, request.model or "")
             known = self._chains.get(found)
             if known is None:
-                known = self._chains[found] = self._servers_chain(key, found[1])
+                known = self._chains[found] = self._servers_chain(key, found[2])
             return known
         refuse_entries(request.models, self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
@@ -143,7 +144,7 @@ class Planner:
 
     def _ways_to(self, key: Key, model: Model, endpoints: tuple[Endpoint, ...], wanted: Wish) -> tuple[tuple[Way, ...], ...]:
         """Return the ways to a model, one group for each tier in the order to try; none where it serves none of the endpoints."""
-        found = (key.id, key.project, model.name, endpoints, wanted)
+        found = (key.id, key.edition, key.project, model.name, endpoints, wanted)
         known = self._ways.get(found)
         if known is None:
             through = [(d, serving_endpoint(d, key, endpoints)) for d in model.deployments]
@@ -161,16 +162,17 @@ class Planner:
 
     def _way(self, key: Key, target: Target, *, overflows: bool) -> Way:
         terms = self._catalogue.tiers.get(target.tier) or TierTerms()
-        tenant = Tenant(key, self._catalogue.orgs.get(key.org) or Org(name=key.org))
+        tenant = tenant_of(key, self._catalogue.orgs)
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
         charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
-        echoed = echoes(target.tier, target.deployment.provider.tiers, billed)
-        tariff = Tariff(target.model.price, multiplier(target.tier, billed), echoed)
+        served = Echo(target.tier, multiplier(target.tier, billed))
+        echoed = echoes(target.tier, target.deployment.provider, billed)
+        tariffs = timetable(target.model.price, served, echoed, target.deployment.cost)
         pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
         upstream = upstream_of(target.deployment, terms)
-        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariff, pool, patience)
+        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience)
 
 
 REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLengthExceeded)
@@ -197,12 +199,15 @@ def able(tiers: tuple[tuple[Way, ...], ...], request: InferenceRequest) -> tuple
     raise UnsupportedParameter(f"The model '{target.model.name}' does not support '{field}'", param=field)
 
 
-def reserved(candidates: Sequence[Candidate], request: InferenceRequest) -> tuple[Candidate, ...]:
-    """Return the candidates; where they spend a budget, each with what the dearest may cost, since any may come to serve."""
+def reserved(candidates: Sequence[Candidate], request: InferenceRequest, now_unix_ms: int) -> tuple[Candidate, ...]:
+    """Return the candidates; where they spend a budget, each with the most that any may spend, since any may come to serve."""
     if not any(candidate.row.spends_budget for candidate in candidates):
         return tuple(candidates)
-    most = max(most_nano_usd(request, each.target.model, each.way.tariff) for each in candidates)
-    held = (replace(each.row.estimate, cost_nano_usd=most) for each in candidates)
+    spent = [
+        most_spent(request, each.target.model, tariff) for each in candidates for tariff in near(each.way.tariffs, now_unix_ms)
+    ]
+    nano_usd, tokens = map(max, zip(*spent, strict=True))
+    held = (replace(each.row.estimate, cost_nano_usd=nano_usd, budget_tokens=tokens) for each in candidates)
     return tuple(replace(each, row=replace(each.row, estimate=cost)) for each, cost in zip(candidates, held, strict=True))
 
 

@@ -4,13 +4,13 @@ The law is the wire contract's state table (2.2, 2.3). Classes rank priority ove
 Pure.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from gateway.errors import InvalidValue, Unprocessable
 from gateway.faults import FieldError
-from gateway.policy.catalogue import Key, Model, Tier, TierTerms
+from gateway.policy.catalogue import Key, Model, Provider, Tier, TierTerms
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.request import Endpoint
 
@@ -111,15 +111,43 @@ def served(wanted: Wish, model: Model, key: Key) -> tuple[Tier, ...]:
     return (tier,)
 
 
-def echoes(tier: Tier, provider_tiers: Mapping[Tier, str], terms: Mapping[Tier, TierTerms]) -> dict[str, Echo]:
-    """Return what an upstream's own word for the tier changes: lower tiers than `tier`, by the provider's words.
+class Echoes(msgspec.Struct, frozen=True, gc=False):
+    """What an upstream's own word for the tier changes: by the words that count, and where it says none of them."""
 
-    Empty when the provider was sent no tier: then its word does not count. A higher tier is never echoed, nor billed.
+    words: Mapping[str, Echo] = {}
+    silence: Echo | None = None
+
+    def of(self, word: object) -> Echo | None:
+        """Return what is shown and charged in place of the tier that was asked for; None: that tier itself."""
+        return self.words.get(word, self.silence) if isinstance(word, str) else self.silence
+
+    def naming(self, tier: object) -> Echo | None:
+        """Return the one that an answer which names this tier was given; None for the tier that was asked for."""
+        return next((echo for echo in self if echo.tier == tier), None)
+
+    def __iter__(self) -> Iterator[Echo]:
+        yield from self.words.values()
+        if self.silence is not None:
+            yield self.silence
+
+
+NO_ECHOES = Echoes()
+
+
+def echoes(tier: Tier, provider: Provider, terms: Mapping[Tier, TierTerms]) -> Echoes:
+    """Return what the provider may say of an answer that is to be served at `tier`.
+
+    Lower tiers count, by its own words; a higher one is never echoed, nor billed. None counts where it was sent no tier. One that
+    names a tier only when it applied it has served the others at default, where that is lower.
     """
-    if tier not in provider_tiers:
-        return {}
-    lower = (found for found in provider_tiers if RANK[found] < RANK[tier])
-    return {provider_tiers[found]: Echo(found, multiplier(found, terms)) for found in lower}
+    if tier not in provider.tiers:
+        return NO_ECHOES
+    lower = (found for found in provider.tiers if RANK[found] < RANK[tier])
+    words = {provider.tiers[found]: Echo(found, multiplier(found, terms)) for found in lower}
+    if provider.names_tier_always or RANK[tier] <= RANK[Tier.DEFAULT]:
+        return Echoes(words)
+    applied = {provider.tiers[tier]: Echo(tier, multiplier(tier, terms))}
+    return Echoes(applied | words, Echo(Tier.DEFAULT, multiplier(Tier.DEFAULT, terms)))
 
 
 def multiplier(tier: Tier, terms: Mapping[Tier, TierTerms]) -> float:

@@ -5,17 +5,21 @@ model (429 `engine_overloaded`, `flex_no_capacity`) and a provider at fault (502
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from gateway.errors import (
+    AuthUnavailable,
     Draining,
     EngineOverloaded,
     FlexNoCapacity,
     GatewayError,
     InsufficientQuota,
     Internal,
+    IpNotAllowed,
     LimiterUnavailable,
     RateLimited,
+    Unauthenticated,
     UpstreamBadResponse,
     UpstreamCredential,
     UpstreamRejected,
@@ -26,8 +30,9 @@ from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Row
 from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
-from gateway.policy.charges import Dimension, Kind, Unit
+from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.growth import BASE_MILLI, window_quota
+from gateway.policy.periods import bounds_ms
 from gateway.policy.pricing import NANO_USD
 from gateway.policy.record import Outcome
 from gateway.policy.routing import refusal_class
@@ -39,13 +44,16 @@ FAULT_TEXT = "The model's provider could not be reached or failed; try again"
 
 TIMEOUTS = frozenset({Fault.TIMEOUT, Fault.UPSTREAM_TIMEOUT})
 BAD_ANSWERS = frozenset({Fault.PROTOCOL, Fault.BAD_ANSWER})
-OUR_OWN = (Draining, Internal, LimiterUnavailable)
+OUR_OWN = (AuthUnavailable, Draining, Internal, LimiterUnavailable)
+NO_MORE = (IpNotAllowed, Unauthenticated)
+"""What ends a request whose key was good when it came, and is so no more."""
+
 OUR_ACCOUNT = frozenset({Fault.CREDENTIAL, Fault.BILLING})
 OUR_SETUP = OUR_ACCOUNT | {Fault.STALE_MODEL}
 
 
-def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
-    """Return what a request hears that no row admitted.
+def refused(rows: Sequence[Row], refusals: Sequence[Refusal], now_ms: int) -> GatewayError:
+    """Return what a request hears that no row admitted; `now_ms` is the store's time then.
 
     A limit of the caller's own is the cause where it ended the walk, or where every service within the limits was refused by one:
     service over the limit that found no room does not change the cause. Where nobody may be asked at all, it is not for want of
@@ -55,12 +63,12 @@ def refused(rows: Sequence[Row], refusals: Sequence[Refusal]) -> GatewayError:
     if all(refusal_class(refusal) is EndClass.UNAVAILABLE for refusal in refusals):
         return UpstreamUnavailable("No provider of the model is in service at the moment", retry_after_ms=BUSY_WAIT_MS)
     if ends_walk(refusals):
-        return own_limit(rows[last.row], last)
+        return own_limit(rows[last.row], last, now_ms)
     within = [refusal for refusal in refusals if rows[refusal.row].tier is not Tier.OVER_LIMIT] or list(refusals)
     own = [refusal for refusal in within if refusal.charge.tenant]
     if len(own) == len(within):
         soonest = min(own, key=lambda refusal: (refusal.never, refusal.wait_ms is None, refusal.wait_ms or 0))
-        return own_limit(rows[soonest.row], soonest)
+        return own_limit(rows[soonest.row], soonest, now_ms)
     waits = [refusal.wait_ms for refusal in refusals if refusal.wait_ms is not None and not refusal.charge.tenant]
     return busy(rows[last.row].tier, min(waits, default=BUSY_WAIT_MS))
 
@@ -86,22 +94,30 @@ NAMES: Mapping[Dimension, str] = {
 }
 
 
-OWNERS: Mapping[str, str] = {"kb": "this key", "pb": "this project", "ob": "this organization"}
+OWNERS: Mapping[str, str] = {"kb": "this key", "p": "this project", "pb": "this project", "ob": "this organization"}
 
 
-def own_limit(row: Row, refusal: Refusal) -> GatewayError:
+def own_limit(row: Row, refusal: Refusal, now_ms: int) -> GatewayError:
     """Return the refusal by a limit of the caller's own, naming the limit and never another caller's use of it."""
-    if not refusal.charge.is_budget:
-        return rate_limited(row, refusal)
-    owner, period, _ = refusal.charge.scope.split(":", 2)
-    budget = f"the budget of {OWNERS[owner]}, {Decimal(refusal.charge.limit) / NANO_USD:f} USD a {period}"
-    return InsufficientQuota(f"This request may cost more than is left of {budget}: ask for fewer tokens, or have it raised")
+    return insufficient(refusal.charge, now_ms) if refusal.charge.is_budget else rate_limited(row, refusal)
+
+
+def insufficient(charge: Charge, now_ms: int) -> InsufficientQuota:
+    """Return the refusal by a budget: whose it is, how much of what, and when it begins anew."""
+    owner, period, _ = charge.scope.split(":", 2)
+    money = charge.unit is Unit.NANO_USD
+    amount = f"{Decimal(charge.limit) / NANO_USD:f} USD" if money else f"{charge.limit} tokens"
+    resets = datetime.fromtimestamp(bounds_ms(now_ms, charge.period_ms)[1] / 1000, UTC)
+    budget = f"the budget of {OWNERS[owner]}, {amount} a {period}, which begins anew on {resets:%Y-%m-%d} at 00:00 UTC"
+    verb = "cost" if money else "take"
+    return InsufficientQuota(f"This request may {verb} more than is left of {budget}: ask for fewer tokens, or have it raised")
 
 
 def rate_limited(row: Row, refusal: Refusal) -> RateLimited:
     """Return the refusal by a rate or by slots of the caller's own."""
     charge = refusal.charge
-    name = NAMES[charge.dimension]
+    owner = OWNERS.get(charge.scope.partition(":")[0])
+    name = NAMES[charge.dimension] if owner is None else f"{NAMES[charge.dimension]} of {owner}"
     dimension = "requests" if charge.unit in (Unit.REQUEST, Unit.SLOT) else "tokens"
     if refusal.never:
         text = f"Request too large for {row.model} on {name}: limit {charge.limit}, requested {row.estimate.of(charge.unit)}"
@@ -145,7 +161,7 @@ def outcome(error: GatewayError) -> Outcome:
     What the gateway itself ended is interrupted. A limit of the caller's own that ends the walk comes after a provider's failure
     here, or the request would never have been opened: that failure is its end.
     """
-    if isinstance(error, UpstreamRejected):
+    if isinstance(error, (UpstreamRejected, *NO_MORE)):
         return Outcome.CLIENT_ERROR
     if isinstance(error, OUR_OWN):
         return Outcome.INTERRUPTED

@@ -17,14 +17,15 @@ EVERY_BIT = 2**64 - 1
 class Way(msgspec.Struct, frozen=True, gc=False):
     """What stays the same for every request of one key to one target: what it takes from which limits, and what answers cost.
 
-    `smallest_bucket_tokens` is the tightest bucket of output. `detour`: it is made in another endpoint's words than the client's.
+    `smallest_bucket_tokens` is the tightest bucket of output. `tariffs` follow each other in time. `detour`: it is made in other
+    words than the client's, those of another endpoint.
     """
 
     target: Target
     upstream: Upstream
     charges: tuple[Charge, ...]
     smallest_bucket_tokens: int | None
-    tariff: Tariff = Tariff()
+    tariffs: tuple[Tariff, ...] = (Tariff(),)
     pool: str = ""
     patience: Patience = NO_PATIENCE
     detour: bool = False

@@ -9,9 +9,11 @@ from gateway.policy.capabilities import endpoints_for, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
-from gateway.policy.explanation import Charged, Hold, TierChoice
+from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
 from gateway.policy.natures import KEPT
+from gateway.policy.prices import Exact, Price, Stepped
+from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -32,6 +34,7 @@ TURNS: Mapping[Precedence, str] = {
 SCOPES: Mapping[str, tuple[str, str]] = {
     "k": ("key", "limits of key or plan"),
     "km": ("key x model", "per_model of key or plan"),
+    "p": ("project", "limits of the project"),
     "o": ("org", "limits of the org"),
     "om": ("org x model", "per_model of the org"),
     "kf": ("key", "flex of key or plan"),
@@ -51,6 +54,7 @@ UNITS: Mapping[Unit, str] = {
     Unit.TOTAL: "tokens",
     Unit.SLOT: "slots",
     Unit.NANO_USD: "nano-USD",
+    Unit.BUDGET_TOKENS: "tokens",
 }
 
 DETOUR = "{0} are made of its chat, after every deployment that has {0}"
@@ -174,7 +178,10 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
         bounded = bool(row.upstream.slots)
         rule = f"slots x headroom {terms.headroom:g}" if bounded else "no max_concurrency: congestion sets one"
     if charge.is_budget:
-        rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: the most that the dearest target may cost"
+        most = (
+            "the most that the dearest target may cost" if charge.unit is Unit.NANO_USD else "the most that any target may take"
+        )
+        rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: {most}"
     if charge.dynamic is not None:
         rule = f"{rule}, grows with use up to {charge.dynamic.ceiling_milli / BASE_MILLI:g} times"
     cost = row.estimate.of(charge.unit)
@@ -197,3 +204,36 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
 def spending(served: Tier) -> str:
     """Return what a tier spends of its caller; concurrency always holds."""
     return f"{served} spends {'no' if served in SPENDS_NO_RATES else 'the'} rates of key and org"
+
+
+def priced(price: Price, tariff: Tariff) -> str:
+    """Return by which price a target is charged."""
+    if tariff.tier in price.tiers:
+        return f"{price.source}, its own for {tariff.tier}"
+    return f"{price.source} x {float(tariff.multiplier):g}, tiers.{tariff.tier}.price"
+
+
+def rates(price: Price, sold: Stepped, tariff: Tariff) -> Rates:
+    """Return the rates of the tier that is served."""
+    steps = (
+        Above(above_tokens=step.above, input_nano_usd_per_token=figure(step.input), output_nano_usd_per_token=figure(step.output))
+        for step in sold.steps
+    )
+    return Rates(
+        input_nano_usd_per_token=figure(sold.input),
+        output_nano_usd_per_token=figure(sold.output),
+        cached_input_nano_usd_per_token=None if sold.cached_input is None else figure(sold.cached_input),
+        cache_write_nano_usd_per_token=None if sold.cache_write is None else figure(sold.cache_write),
+        reasoning_nano_usd_per_token=None if sold.reasoning is None else figure(sold.reasoning),
+        per_request_nano_usd=figure(sold.per_request),
+        steps=tuple(steps),
+        multiplier=float(tariff.multiplier),
+        source=price.source,
+        version=price.version,
+        cost_source=None if tariff.cost is None else tariff.cost.source,
+    )
+
+
+def figure(amount: Exact) -> float:
+    """Return an exact amount as JSON has it."""
+    return int(amount) if amount.denominator == 1 else float(amount)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from gateway.admission.client import Admission
+from gateway.admission.client import Admission, cell_prefix
 from gateway.admission.connection import Connection
 from gateway.admission.desk import Desk
 from gateway.admission.discovery import locator
@@ -26,6 +26,6 @@ async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
     connection = Connection(locator(redis_url, ca_file=config.redis.ca_file), Owned(), timeout_s=CALL_S)
     await connection.open()
     try:
-        yield Desk(Admission(connection, prefix=config.redis.prefix), upstreams)
+        yield Desk(Admission(connection, prefix=cell_prefix(config.redis.prefix)), upstreams)
     finally:
         await connection.close()

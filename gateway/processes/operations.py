@@ -33,7 +33,7 @@ class View(OpsView, Protocol):
 async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
     """Open what the operations port reads from, for as long as it is served."""
     async with contextlib.AsyncExitStack() as stack:
-        reader = Reader(config.database.url.reveal())
+        reader = Reader(config.database.url.reveal(), config.database.pool)
         stack.push_async_callback(reader.close)
         desk = await stack.enter_async_context(open_desk(config, view.redis_url))
         redis = open_client(locator(view.redis_url, ca_file=config.redis.ca_file), timeout_s=CALL_S)

@@ -6,7 +6,17 @@ import secrets
 import tempfile
 from pathlib import Path
 
+from gateway.config import Config
+
 PEPPER_BYTES = 32
+
+
+def pepper_of(config: Config, state_dir: Path) -> bytes:
+    """Return what the digests of this configuration's keys are made with; one that is kept is made on first use."""
+    if config.keys_pepper is not None:
+        return config.keys_pepper.reveal().encode()
+    state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return kept_pepper(state_dir)
 
 
 def kept_pepper(state_dir: Path) -> bytes:

@@ -1,7 +1,7 @@
 """The supervisor: what starts before what, what is kept running, and what ends after what.
 
-Up: ports, Valkey, workers, operations port. Down: readiness, the delay in which load balancers notice, workers, operations
-port, Valkey. It serves no request itself and never loads the application. Times are seconds.
+Up: ports, Valkey, a look at the database, workers, operations port. Down: readiness, the delay in which load balancers notice,
+workers, operations port, Valkey. It serves no request itself and never loads the application. Times are seconds.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import pkgutil
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from socket import socket
@@ -26,7 +26,7 @@ from gateway.processes.assignment import Assignment
 from gateway.processes.departure import Departure
 from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
-from gateway.processes.pepper import kept_pepper
+from gateway.processes.pepper import pepper_of
 from gateway.processes.server import Asgi, Server, Times
 from gateway.telemetry.logs import configure
 from gateway.telemetry.spans import MISSING, is_installed
@@ -35,6 +35,7 @@ log = structlog.get_logger("gateway.supervisor")
 
 
 Operations = Callable[["Supervisor", Config], AbstractAsyncContextManager[Asgi]]
+Admit = Callable[[Config, Path], Awaitable[None]]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +50,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor runs without loading it at start, by name: the module that a worker is, and the operations port."""
+    """What the supervisor runs without loading it at start, by name.
+
+    The module that a worker is, the operations port, and what refuses to start on the database.
+    """
 
     worker: str = "gateway.processes.worker"
     operations: str = "gateway.processes.operations:operations"
+    database: str = "gateway.processes.database:admit"
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +111,7 @@ class Supervisor:
             run_dir = stack.enter_context(run_directory())
             self._make_state_dir()
             self.redis_url = await self._redis(stack, run_dir)
+            await self._admit_database()
             self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir))
             stack.push_async_callback(self._fleet.kill)
             await self._fleet.start()
@@ -118,6 +124,10 @@ class Supervisor:
             whole = await self._leave(api)
         log.info("stopped", whole=whole)
         return 0 if whole else 1
+
+    async def _admit_database(self) -> None:
+        admit: Admit = pkgutil.resolve_name(self._parts.database)
+        await admit(self.config, self._source.path)
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)
@@ -148,7 +158,7 @@ class Supervisor:
         return valkey.url
 
     def _assignments(self, api: socket, run_dir: Path) -> list[Assignment]:
-        pepper, api_port, shutdown = self._pepper(), self.config.api, self.config.shutdown
+        pepper, api_port, shutdown = pepper_of(self.config, self._state_dir), self.config.api, self.config.shutdown
         times = Times(
             keep_alive_s=api_port.keep_alive_s,
             receipt_s=api_port.receipt_s,
@@ -169,10 +179,6 @@ class Supervisor:
             )
             for number in range(self.config.workers)
         ]
-
-    def _pepper(self) -> bytes:
-        configured = self.config.keys_pepper
-        return configured.reveal().encode() if configured is not None else kept_pepper(self._state_dir)
 
 
 @contextlib.contextmanager

@@ -6,14 +6,16 @@ judged and committed by the same rules. Messages requests pass as they are (`mes
 
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import ClassVar
 
 import msgspec
 
 from gateway.errors import InvalidJson
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.policy.natures import Nature
 from gateway.providers.anthropic_answer import Head, completion
-from gateway.providers.anthropic_request import translate
+from gateway.providers.anthropic_request import NATURE, translate
 from gateway.providers.anthropic_stream import AnthropicStream
 from gateway.providers.headers import headers_of
 from gateway.providers.messages_passed import answer, passed
@@ -32,6 +34,8 @@ VERSION = "2023-06-01"
 
 class Anthropic:
     """The dialect as one provider speaks it; see `gateway.providers.protocol.Dialect`."""
+
+    nature: ClassVar[Nature] = NATURE
 
     def __init__(self, provider: Provider) -> None:
         own = {"x_api_key": provider.api_key.reveal(), "anthropic_version": VERSION}

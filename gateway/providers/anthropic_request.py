@@ -22,7 +22,10 @@ NATURE = Nature(
         | {"json_object", "regex", "sound", "web_search", "blank_stop"}
     ),
     bounded=True,
-    idle_quirks=("fail_fast", "stream_options", "max_tokens_field", "continuous_usage", "reasoning_outside"),
+    idle_quirks=(
+        *("fail_fast", "stream_options", "max_tokens_field", "continuous_usage", "reasoning_outside"),
+        "finish_chunk_usage",
+    ),
 )
 
 USUAL_MAX_TOKENS = 8_192

@@ -169,8 +169,9 @@ class AnthropicStream(OpenAIStream):
         return None
 
     def _take_figures(self) -> None:
-        """Know the usage long before the client is told, since a stream that breaks is charged by it."""
+        """Know the usage long before the client is told, since a stream that breaks is charged by it; and the tier."""
         self._chunks.figures.has_news = False
+        self._note_tier(self._chunks.figures.tier)
         usage = read_usage(self._chunks.figures.usage())
         if usage is not None:
             self.usage, self._told_bytes = usage, self._progress.output_bytes

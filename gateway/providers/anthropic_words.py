@@ -59,11 +59,14 @@ class Figures:
         if not self._prompt:
             return None
         prompt, output = sum(self._prompt.values()), self._output
+        details = {"cached_tokens": self._prompt.get("cache_read_input_tokens", 0)}
+        if written := self._prompt.get("cache_creation_input_tokens", 0):
+            details["cache_write_tokens"] = written
         found: dict[str, object] = {
             "prompt_tokens": prompt,
             "completion_tokens": output,
             "total_tokens": prompt + output,
-            "prompt_tokens_details": {"cached_tokens": self._prompt.get("cache_read_input_tokens", 0)},
+            "prompt_tokens_details": details,
         }
         if self._thinking is not None:
             found["completion_tokens_details"] = {"reasoning_tokens": self._thinking}

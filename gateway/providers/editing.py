@@ -60,7 +60,7 @@ def shown_usage(raw: bytes, usage: Usage | None, edits: Edits, echo: Echo | None
 
 
 class ChunkEditor:
-    """Edits the chunks of one committed stream; its id and its tier are settled.
+    """Edits the chunks of one committed stream; its id is settled, its tier until the upstream says otherwise.
 
     `head` is what the last ordinary chunk began with, up to the value of `choices`, and `edited_head` is what goes out for it:
     a chunk that begins the same needs no more than the swap.
@@ -75,6 +75,13 @@ class ChunkEditor:
         self._echo = echo
         self._id = answer_id
         self._common = common_edits(edits, echo)
+
+    def turn(self, echo: Echo | None) -> None:
+        """Name another tier from here on."""
+        if echo != self._echo:
+            self.head = NO_HEAD
+            self._echo = echo
+            self._common = common_edits(self._edits, echo)
 
     def event(self, members: Members, chunk: Chunk, moves: Moves, usage: bytes | None = None) -> bytes:
         """Return a chunk's event; `moves` are the tool-call indexes to put right, `usage` is what it tells besides."""

@@ -77,7 +77,7 @@ def usage_of(stated: object) -> Usage | None:
     if isinstance(stated, Mapping) and stated.get("prompt_tokens") is None:
         stated = {**stated, "prompt_tokens": stated.get("total_tokens")}
     usage = read_usage(stated)
-    return None if usage is None else Usage(input=usage.input, cached=usage.cached)
+    return None if usage is None else Usage(input=usage.input, cached=usage.cached, cache_write=usage.cache_write)
 
 
 def as_base64(raw: msgspec.Raw | bytes) -> bytes:

@@ -24,6 +24,7 @@ class ChatAnswer(msgspec.Struct, gc=False):
     """A chat answer that the dialect has found to be one, or a chunk of it."""
 
     choices: list[ChatChoice] | None = None
+    service_tier: object = None
 
 
 decode = msgspec.json.Decoder(ChatAnswer).decode

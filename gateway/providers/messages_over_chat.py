@@ -121,10 +121,12 @@ class MessagesOverChatStream:
             if payload == END_MARK:
                 yield from self._last_words()
                 continue
+            chunk = decode(payload)
             if not self._begun:
-                self._begun = True
-                yield event("message_start", message=beginning(self._edits, self._edits.tariff.echo(self.tier)))
-            for choice in decode(payload).choices or ():
+                # The word of this chunk counts, and not that of one behind it in the same read.
+                self._begun, echo = True, self._edits.tariff.echoes.naming(chunk.service_tier)
+                yield event("message_start", message=beginning(self._edits, echo))
+            for choice in chunk.choices or ():
                 self._note(choice)
             yield from self._blocks.told()
 

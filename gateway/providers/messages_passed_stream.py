@@ -136,8 +136,6 @@ class PassedStream(Framed):
     def _start(self, payload: bytes, begun: Begun) -> bytes:
         self._begun = True
         self._note(begun.usage)
-        self.tier = self._figures.tier
-        self._echo = self._edits.tariff.echo(self.tier)
         members = split(payload)
         message = members.value("message") or b"{}"
         edited: dict[str, bytes | None] = {"model": encode(self._edits.model)}
@@ -146,8 +144,10 @@ class PassedStream(Framed):
         return splice(members, {"message": splice(split(self._with_usage(message, begun.usage)), edited)})
 
     def _note(self, stated: object) -> None:
-        """Know the usage as soon as anything is told of it: a stream that breaks is charged by it."""
+        """Know the usage, and the tier, as soon as anything is told of it: a stream that breaks is charged by it."""
         self._figures.note(stated)
+        self.tier = self._figures.tier
+        self._echo = self._edits.tariff.echo(self.tier)
         usage = read_usage(self._figures.usage())
         if usage is not None:
             self.usage, self._told_bytes = usage, self._said_bytes

@@ -54,8 +54,8 @@ def usage_object(usage: Usage | None, edits: Edits, echo: Echo | None) -> Raw:
     """Return the usage of an answer of chat's; where none was stated its figures are 0, since clients count on them."""
     known = usage or Usage()
     figures: dict[str, object] = {
-        "input_tokens": known.input - known.cached,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": known.input - known.cached - known.cache_write,
+        "cache_creation_input_tokens": known.cache_write,
         "cache_read_input_tokens": known.cached,
         "output_tokens": known.output,
     }

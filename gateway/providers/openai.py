@@ -6,6 +6,7 @@ byte. Nothing of the client's headers does. Pure.
 
 import re
 from collections.abc import Mapping
+from typing import ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.policy.natures import Nature
 from gateway.providers import embeddings, responses
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
@@ -60,6 +62,8 @@ SAFE_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 class OpenAI:
     """The dialect as one provider speaks it; see `gateway.providers.protocol.Dialect`."""
+
+    nature: ClassVar[Nature] = Nature(endpoints=frozenset(PATHS), idle_quirks=("adaptive_thinking",))
 
     def __init__(self, provider: Provider) -> None:
         own = self._credential(provider.api_key.reveal())

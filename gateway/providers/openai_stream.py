@@ -90,6 +90,8 @@ class OpenAIStream(Framed):
         self._room_bytes = most_event_bytes
         self._out: list[bytes] = []
         self._last = b""
+        self._is_told = False
+        """The usage has gone out already."""
         self._usage_source = NO_MEMBERS
         self._usage_alone = False
         self._told_bytes = 0
@@ -156,6 +158,7 @@ class OpenAIStream(Framed):
             return None
         moves = self._calls.moves(choices)
         self._note(choices)
+        self._note_tier(chunk.service_tier)
         if usage is not None:
             self.usage, self._usage_source, self._usage_alone = usage, members, not choices
             self._told_bytes = self._progress.output_bytes
@@ -163,18 +166,25 @@ class OpenAIStream(Framed):
         if self._editor is None and not self._progress.begun:
             self._room_bytes -= len(payload)
             return None if self._room_bytes >= 0 else MALFORMED
-        self._release()
+        editor = self._release()
+        if usage is not None and self._edits.usage_with_finish and self._progress.finished:
+            self._tell_usage(editor)
         return None
 
     def _note(self, choices: list[Choice]) -> None:
         self._progress.note(choices)
         self.finished = self._progress.finished
 
-    def _release(self) -> None:
+    def _note_tier(self, word: object) -> None:
+        """Take the upstream's word for the tier, if this is one: what goes out from here on names what it means."""
+        if isinstance(word, str):
+            self.tier = word
+            if self._editor is not None:
+                self._editor.turn(self._edits.tariff.echo(word))
+
+    def _release(self) -> ChunkEditor:
         editor = self._editor
         if editor is None:
-            words = (chunk.service_tier for _, chunk, _ in self._withheld)
-            self.tier = next((word for word in words if isinstance(word, str)), None)
             ids = (chunk.id for _, chunk, _ in self._withheld)
             answer_id = next((found for found in ids if isinstance(found, str) and found), self._edits.id)
             editor = self._editor = ChunkEditor(self._edits, self._edits.tariff.echo(self.tier), answer_id)
@@ -189,6 +199,7 @@ class OpenAIStream(Framed):
             else:
                 self._out.append(editor.event(members, chunk, moves))
         self._withheld.clear()
+        return editor
 
     def _let_go(self, usage: bytes | None) -> None:
         """Send the chunk that waits, if one does."""
@@ -196,20 +207,28 @@ class OpenAIStream(Framed):
             self._out.append(self._editor.event(*self._finish, usage))
             self._finish = None
 
+    def _tell_usage(self, editor: ChunkEditor) -> None:
+        """Tell the usage, once: on the chunk that waits for it, or on one of its own."""
+        if self._is_told:
+            self._let_go(None)
+            return
+        self._is_told = True
+        self._let_go(editor.usage(self._usage_source, self.usage))
+        if self.usage is not None and self._edits.show_usage:
+            self._out.append(editor.usage_event(self._usage_source, self.usage, self._last))
+
     def _close(self) -> Failed | None:
         """End the stream as a whole one ends: every choice with a reason, the usage where it is shown, one end mark."""
         editor = self._editor
         if editor is None:
             return EMPTY
-        told = editor.usage(self._usage_source, self.usage) if self._edits.usage_on_finish else None
         if self._progress.open:
             if self.strange_events:
                 # An end mark proves a normal end of what was understood; that may have been an error in plain words.
                 return MALFORMED
+            told = editor.usage(self._usage_source, self.usage) if self._edits.usage_on_finish else None
             self._out.append(editor.finish_event(self._last, self._progress.missing_ends(), told))
-        self._let_go(told)
-        if self.usage is not None and self._edits.show_usage:
-            self._out.append(editor.usage_event(self._usage_source, self.usage, self._last))
+        self._tell_usage(editor)
         self._out.append(b"data: [DONE]\n\n")
         self.done = self.finished = True
         return None

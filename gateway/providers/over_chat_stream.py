@@ -43,6 +43,7 @@ class OverChatStream:
         self._texts: dict[int, Text] = {}
         self._head = b""
         """There from the first event on."""
+        self._first: ChatChunk | None = None
         self._echo: Echo | None = None
         self._kept = b""
         """What the end of one part has left to say, until the next is read."""
@@ -114,9 +115,8 @@ class OverChatStream:
                 self.part_done = True
 
     def _event(self, chunk: ChatChunk) -> Iterator[bytes]:
-        if not self._head:
-            self._echo = self._edits.tariff.echo(self.tier)
-            self._head = BEGIN + encode(head(self._edits, self._split, chunk, self._echo))[:-1] + b',"choices":'
+        if not self._place:
+            self._note_tier(chunk)
         self._bill.note(self._place, chunk.usage)
         usage = None if chunk.usage is None else self._shown()
         found: list[dict[str, object]] = []
@@ -130,6 +130,13 @@ class OverChatStream:
                 found.append(delta)
         if found:
             yield self._chunk(found, usage)
+
+    def _note_tier(self, chunk: ChatChunk) -> None:
+        """Name from here on what a chunk of the first part names: its word counts, and not that of one behind it in the read."""
+        echo = self._edits.tariff.echoes.naming(chunk.service_tier)
+        if not self._head or echo != self._echo:
+            self._first, self._echo = self._first or chunk, echo
+            self._head = BEGIN + encode(head(self._edits, self._split, self._first, echo))[:-1] + b',"choices":'
 
     def _last_words(self) -> Iterator[bytes]:
         usage = self._shown()

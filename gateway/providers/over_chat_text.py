@@ -34,6 +34,7 @@ class ChatChunk(msgspec.Struct, gc=False):
     usage: object = None
     created: object = None
     system_fingerprint: object = None
+    service_tier: object = None
 
 
 decode_chat = msgspec.json.Decoder(ChatChunk).decode

@@ -10,8 +10,9 @@ from typing import Protocol
 import msgspec
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Tier
-from gateway.policy.pricing import Tariff
+from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.policy.natures import Nature
+from gateway.policy.pricing import Tariff, in_force
 from gateway.policy.record import Record
 from gateway.policy.routing import Candidate
 from gateway.wire.request import Endpoint, InferenceRequest
@@ -23,7 +24,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `model` is the public name; `tier` is echoed in the body (None leaves the member out); `id` is used where the upstream gives
     none or changes its own, `created_s` (Unix time) where it has none by its dialect. `show_usage` lets a stream's usage through.
-    `tariff` makes `usage.estimated_cost`, where there is a price.
+    `tariff` makes `usage.estimated_cost`, where there is a price: that of the request's admission.
     """
 
     endpoint: Endpoint
@@ -43,12 +44,17 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The provider's output count leaves reasoning out: clients get one that has it."""
     usage_on_finish: bool = False
     """A stream's usage is told on the chunk that ends it, which waits for it."""
+    usage_with_finish: bool = False
+    """The upstream tells it there, so that nobody waits."""
     base64: bool = False
     """Vectors go out as base64, else as lists of numbers."""
 
 
 def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -> Edits:
     """Return what is changed in the answer of this candidate's."""
+    deployment = candidate.target.deployment
+    tariff = in_force(candidate.way.tariffs, record.admitted_unix_ms or record.started_unix_ms)
+    quirks = deployment.provider.quirks
     return Edits(
         endpoint=request.endpoint,
         model=candidate.shown,
@@ -56,12 +62,13 @@ def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -
         id=record.request_id,
         created_s=record.started_unix_ms // 1000,
         show_usage=bool(request.include_usage),
-        tariff=candidate.way.tariff,
-        upstream_model=candidate.target.deployment.upstream_model,
+        tariff=tariff if request.endpoint.generates else tariff.without_echoes,
+        upstream_model=deployment.upstream_model,
         choices=request.n * request.prompts,
         running_usage=request.wants_running_usage,
-        reasoning_outside=candidate.target.deployment.provider.quirks.reasoning_outside,
+        reasoning_outside=quirks.reasoning_outside,
         usage_on_finish=request.contract.usage_on_finish and not request.include_usage,
+        usage_with_finish=quirks.finish_chunk_usage,
         base64=request.fields.get("encoding_format") == "base64",
     )
 
@@ -102,7 +109,7 @@ class StreamReader(Protocol):
     usage: Usage | None
     """The last usage that the upstream reported."""
     tier: str | None
-    """The upstream's own word, as far as it was known at the commit point: what was shown is what is charged."""
+    """The upstream's own word, the last that was told: what is shown from then on, and charged."""
     finished: bool
     """A proper end was seen: a finish reason for every choice, or `[DONE]` after content."""
     done: bool
@@ -168,6 +175,16 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def __repr__(self) -> str:
         return f"Call({self.path}, {len(self.body)} bytes)"
+
+
+class Spoken(Protocol):
+    """A dialect, whoever speaks it: what it is by nature, and how it is built for a provider."""
+
+    nature: Nature
+
+    def __call__(self, provider: Provider) -> "Dialect":
+        """Return it as this provider speaks it."""
+        ...
 
 
 class Dialect(Protocol):

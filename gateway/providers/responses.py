@@ -81,10 +81,10 @@ def failure_in(error: object, hidden: Sequence[str]) -> Failed:
     return failure_inside({"error": error}, hidden=hidden)
 
 
-def show(body: bytes, found: Response, edits: Edits) -> Shown:
-    """Return a response as the client gets it."""
+def show(body: bytes, found: Response, edits: Edits, told: str | None = None) -> Shown:
+    """Return a response as the client gets it; `told` is the word for the tier up to now."""
     members, usage = split(body), usage_of(found.usage)
-    tier = found.service_tier if isinstance(found.service_tier, str) else None
+    tier = found.service_tier if isinstance(found.service_tier, str) else told
     echo: Echo | None = edits.tariff.echo(tier)
     edited = common_edits(edits, echo)
     if not (isinstance(found.id, str) and found.id):

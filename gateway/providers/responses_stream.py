@@ -135,8 +135,8 @@ class ResponsesStream(Framed):
 
     def _shown(self, payload: bytes, response: Response) -> bytes:
         members = split(payload)
-        shown = show(members.value("response") or b"{}", response, self._edits)
-        self.tier = shown.tier or self.tier
+        shown = show(members.value("response") or b"{}", response, self._edits, self.tier)
+        self.tier = shown.tier
         if shown.usage is not None:
             self.usage = shown.usage
         self._said_bytes = self._said_bytes or output_bytes(response)

@@ -55,6 +55,9 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     ttft_ms: int | None = None
     duration_ms: int | None = None
     tried: tuple[Attempt, ...] = ()
+    own_cost_nano_usd: int | None = None
+    price_version: str | None = None
+    cache_write_tokens: int = 0
 
 
 class UndecodableError(Exception):

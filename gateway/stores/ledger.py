@@ -12,12 +12,14 @@ from typing import Protocol
 
 import structlog
 from redis.exceptions import RedisError
-from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.stores.database import Writer
 from gateway.stores.election import Election
 from gateway.stores.events import Event, UndecodableError, decode, rank_of
+from gateway.stores.insertion import UnstorableError
 from gateway.stores.stream import Entry, Stream
+from gateway.stores.versions import SchemaVersionError
 
 BATCH = 500
 POLL_S = 0.2
@@ -35,10 +37,7 @@ LONGEST_BACK_OFF_S = 2.0
 LEASE_S = 10.0
 REPORT_EVERY_S = 1.0
 
-UNSTORABLE = (DataError, IntegrityError, OverflowError)
-"""What a database says of a row that it will never take; everything else it says is about itself, and passes."""
-
-OUTAGE = (RedisError, SQLAlchemyError, OSError)
+OUTAGE = (RedisError, SQLAlchemyError, OSError, SchemaVersionError)
 
 log = structlog.get_logger(__name__)
 
@@ -167,7 +166,7 @@ class Ledger:
         events = await self._read_best()
         try:
             await self._writer.write(list(events.values()))
-        except UNSTORABLE:
+        except UnstorableError:
             for entry_id, event in events.items():
                 await self._store_alone(self._held[entry_id], event)
         await self._stream.done(list(self._held))
@@ -192,8 +191,8 @@ class Ledger:
     async def _store_alone(self, entry: Entry, event: Event) -> None:
         try:
             await self._writer.write([event])
-        except UNSTORABLE as error:
-            await self._bury(entry, f"the database refuses it ({type(error).__name__})")
+        except UnstorableError as error:
+            await self._bury(entry, f"the database refuses it ({error})")
 
     async def _bury(self, entry: Entry, reason: str) -> None:
         await self._stream.bury(entry, reason)

@@ -1,7 +1,8 @@
 """Questions to the ledger: the requests themselves, or their sums by whatever they have in common.
 
 Rows are plain members for JSON, CSV or a table. Money is micro-USD, rounded up once, at the end; null is a cost that nobody
-knows. Durations are milliseconds. Only requests that ended count, unless the live ones are asked for.
+knows, and `own_cost_micro_usd` is what the operator pays, as far as it is known. Durations are milliseconds. Only requests that
+ended count, unless the live ones are asked for.
 """
 
 import re
@@ -37,7 +38,8 @@ WHENS = {"hour": (HOUR_MS, "%Y-%m-%dT%H:00Z"), "day": (DAY_MS, "%Y-%m-%d"), "mon
 
 REQUEST = "request"
 DIMENSIONS = (*WHATS, *WHENS)
-ADDED = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd")
+MONEY = {"cost_nano_usd": "cost_micro_usd", "own_cost_nano_usd": "own_cost_micro_usd"}
+ADDED = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", *MONEY)
 SUMS = ("requests", *ADDED, "unpriced", "estimated")
 """The figures of a sum; `unpriced` and `estimated` count the requests whose cost nobody knows, or whose usage is an estimate."""
 
@@ -45,6 +47,7 @@ SHOWN = (
     *("request_id", "key", "org", "project", "model_requested", "model_served", "provider", "tier_requested", "tier_served"),
     *("outcome", "attempts", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "estimated"),
     *("queued_ms", "ttft_ms", "duration_ms", "started_unix_ms", "status", "error_code", "route", "stream", "client_request_id"),
+    *("own_cost_nano_usd", "price_version", "cache_write_tokens"),
 )
 """The columns of a request's row, in order; money and the start change their names with their units."""
 
@@ -129,7 +132,7 @@ def _sums(question: Question) -> Select[Any]:
         func.count().filter(EVENTS.c.estimated).label("estimated"),
     ]
     labelled = [group.label(f"by_{name}") for name, group in zip(question.by, groups, strict=True)]
-    return select(*labelled, *sums).where(*_conditions(question)).group_by(*groups)
+    return select(*labelled, *sums).where(*_conditions(question)).group_by(*labelled)
 
 
 def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:
@@ -137,7 +140,7 @@ def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     found: dict[tuple[object, ...], Row] = {}
     for row in rows:
         labels = {name: _label(name, row[f"by_{name}"]) for name in by}
-        total = found.setdefault(tuple(labels.values()), labels | dict.fromkeys(SUMS, 0) | {"cost_nano_usd": None})
+        total = found.setdefault(tuple(labels.values()), labels | dict.fromkeys(SUMS, 0) | dict.fromkeys(MONEY))
         for name in SUMS:
             if row[name] is not None:
                 total[name] = (total[name] or 0) + int(row[name])
@@ -162,9 +165,8 @@ def _shown(row: Mapping[str, Any]) -> Row:
 
 
 def _in_micro_usd(row: Row) -> Row:
-    nano_usd = row["cost_nano_usd"]
-    micro_usd = None if nano_usd is None else -(-nano_usd // 1000)
-    return {
-        ("cost_micro_usd" if name == "cost_nano_usd" else name): micro_usd if name == "cost_nano_usd" else value
-        for name, value in row.items()
-    }
+    return {MONEY.get(name, name): _micro_usd(value) if name in MONEY else value for name, value in row.items()}
+
+
+def _micro_usd(nano_usd: int | None) -> int | None:
+    return None if nano_usd is None else -(-nano_usd // 1000)

@@ -1,11 +1,11 @@
-"""The ledger's tables, and how a database file comes to have them.
+"""The ledger's tables, as this release has them; how a database comes to have them is told in `gateway.stores.migrations`.
 
 `usage_event` has one narrow row a request, `usage_attempt` one row for each candidate that it tried, unless the first answered.
 Times are Unix milliseconds, money is nano-USD, durations are milliseconds; a null is a figure that nobody knows. No text of a
 prompt or an answer has a column.
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, Connection, ForeignKey, Index, MetaData, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, SmallInteger, Table, Text
 
 METADATA = MetaData()
 
@@ -23,7 +23,7 @@ EVENTS = Table(
     Column("route", Text, nullable=False),
     Column("stream", Boolean, nullable=False),
     Column("client_request_id", Text),
-    Column("rank", SmallInteger, nullable=False, comment="0 open, 1 abandoned, 2 closed: the higher one tells the end"),
+    Column("rank", SmallInteger, nullable=False),  # 0 open, 1 abandoned, 2 closed: the higher one tells the end
     Column("outcome", Text),
     Column("status", SmallInteger),
     Column("error_code", Text),
@@ -40,6 +40,9 @@ EVENTS = Table(
     Column("ttft_ms", BigInteger),
     Column("duration_ms", BigInteger),
     Column("attempts", SmallInteger, nullable=False),
+    Column("own_cost_nano_usd", BigInteger),
+    Column("price_version", Text),
+    Column("cache_write_tokens", BigInteger, nullable=False, server_default="0"),
     Index("usage_event_started", "started_unix_ms"),
     sqlite_with_rowid=False,
 )
@@ -57,36 +60,3 @@ ATTEMPTS = Table(
     Column("duration_ms", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-
-
-class SchemaVersionError(Exception):
-    """The database was written by another release: a newer one, or an older one that nobody migrated yet."""
-
-
-def _first(connection: Connection) -> None:
-    METADATA.create_all(connection)
-
-
-STEPS = (_first,)
-"""What leads from each version to the next. A released step never changes; the last version is the number of steps."""
-
-VERSION = len(STEPS)
-
-
-def version_of(connection: Connection) -> int:
-    """Return the version that the database says it has; 0 is an empty one."""
-    return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
-
-
-def migrate(connection: Connection) -> None:
-    """Bring the database to this release's version, inside the caller's transaction.
-
-    Raises SchemaVersionError when a newer release has been here: its columns are not ours to guess.
-    """
-    found = version_of(connection)
-    if found > VERSION:
-        raise SchemaVersionError(f"the ledger has schema version {found}, this release knows {VERSION}: start the newer release")
-    for step in STEPS[found:]:
-        step(connection)
-    if found < VERSION:
-        connection.exec_driver_sql(f"PRAGMA user_version = {VERSION}")

@@ -51,6 +51,9 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     cost_nano_usd: int | None
     estimated: bool
     bytes_sent: int
+    own_cost_nano_usd: int | None
+    price_version: str | None
+    cache_write_tokens: int
 
 
 def line_of(record: Record) -> Line:
@@ -92,6 +95,9 @@ def line_of(record: Record) -> Line:
         record.cost_nano_usd,
         record.estimated,
         record.bytes_sent,
+        record.own_cost_nano_usd,
+        record.price_version,
+        usage.cache_write,
     )
 
 

@@ -88,6 +88,8 @@ class Cells:
         self.interruptions: Counter[tuple[str, ...]] = Counter()
         self.strange_events: Counter[tuple[str, ...]] = Counter()
         """Left out of streams, by provider and model."""
+        self.budget_alerts: Counter[tuple[str, ...]] = Counter()
+        """By whose budget it was: a key's, a project's or an org's."""
         self.running: dict[str, Record] = {}
 
     def begin(self, record: Record) -> None:

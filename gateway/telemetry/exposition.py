@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 from gateway.policy.pricing import NANO_USD
 from gateway.telemetry.cells import Cells, Histogram
 from gateway.telemetry.health import LedgerHealth
-from gateway.telemetry.labels import ATTEMPT_OUTCOMES, OUTCOMES, POSITIONS, STREAM, TIERS, tier
+from gateway.telemetry.labels import ATTEMPT_OUTCOMES, BUDGETS, OUTCOMES, POSITIONS, STREAM, TIERS, tier
 
 KINDS = ("input", "cached", "output", "reasoning")
 
@@ -106,6 +106,9 @@ class Exposition(Collector):
         yield counter("tiergate_tokens_total", help_text, ("tier", "model", "kind"), tokens)
         usd: Values = {key: value / NANO_USD for key, value in nano_usd.items()}
         yield counter("tiergate_cost_usd_total", "What orgs were charged.", ("tier", "provider"), usd)
+        alerts = zeros(BUDGETS)
+        alerts.update(self._cells.budget_alerts.copy())
+        yield counter("tiergate_budget_alerts_total", "Budgets that came to their alert.", ("scope",), alerts)
 
     def _attempts(self) -> Iterator[Metric]:
         labels = ("provider", "model", "outcome", "attempt")

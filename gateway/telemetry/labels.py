@@ -21,6 +21,7 @@ TIERS = (*(tier.value for tier in Tier), "auto", NONE)
 ATTEMPT_OUTCOMES = ("ok", "cancelled", *(fault.value for fault in Fault))
 POSITIONS = ("1", "2", "3+")
 STREAM = ("false", "true")
+BUDGETS = ("key", "project", "org")
 
 
 def reasons() -> frozenset[str]:

@@ -6,6 +6,7 @@ redirect or decodes content. Sizes are bytes, times are seconds of the monotonic
 
 import asyncio
 import math
+import re
 import select
 import socket
 import time
@@ -17,6 +18,15 @@ from gateway.faults import Fault
 from gateway.upstream.exchange import Exchange
 from gateway.upstream.origin import Origin
 from gateway.upstream.transport import Outgoing, TransportError
+
+MAX_IDLE_S = 55.0
+"""A connection that rested longer is closed: just before the 60 s after which the common cloud load balancers do the same."""
+
+OFFER = re.compile(rb"(?:^|[ \t,;])timeout[ \t]*=[ \t]*\"?(\d{1,9})", re.IGNORECASE)
+"""For how many seconds a server says that it keeps a connection, in `Keep-Alive` (RFC 2068, 19.7.1.1)."""
+
+OFFER_MARGIN_S = 1.0
+"""A connection that the server is about to close may take a request that nobody reads: it is given up so long before."""
 
 HEAD_LIMIT_BYTES = 64 * 1024
 """The most that may arrive without bringing body: a head with its interim replies, chunk framing, trailers."""
@@ -48,6 +58,8 @@ class Connection(asyncio.Protocol):
         self.closed = False
         self.used = False
         self.rested_since_s = 0.0
+        self.rest_s = MAX_IDLE_S
+        """How long it may rest: less where the server says that it keeps it for less."""
         self._home = home
         self._write_s = write_s
         self._write_deadline_s = math.inf
@@ -90,6 +102,11 @@ class Connection(asyncio.Protocol):
             self.fail(TransportError(Fault.TIMEOUT, "the deadline passed", sent=True))
         elif self._write_deadline_s <= now_s:
             self.fail(TransportError(Fault.WRITE, f"the request was not taken within {self._write_s:g} s", sent=True))
+
+    @property
+    def rests_until_s(self) -> float:
+        """Return when an idle connection is to be given up."""
+        return self.rested_since_s + self.rest_s
 
     def resume(self) -> None:
         """Read on, the reader has caught up."""
@@ -189,6 +206,8 @@ class Connection(asyncio.Protocol):
         for name, value in exchange.headers:
             if name == b"transfer-encoding" and value.lower() != b"chunked":
                 raise httptools.HttpParserError("a transfer coding other than chunked")
+            if name == b"keep-alive" and (offer := OFFER.search(value)) is not None:
+                self.rest_s = min(MAX_IDLE_S, int(offer[1]) - OFFER_MARGIN_S)
         exchange.status = status
         self._keep_alive = self._parser.should_keep_alive()
         exchange.wake()

@@ -21,9 +21,6 @@ from gateway.upstream.http1 import Connection, RequestHead
 from gateway.upstream.origin import Origin
 from gateway.upstream.transport import Occupancy, Outgoing, Reply, TransportError
 
-MAX_IDLE_S = 55.0
-"""A connection that rested longer is closed: just before the 60 s after which the common cloud load balancers do the same."""
-
 SWEEP_S = 0.1
 """How late a deadline may be noticed. A sweep costs some 0.05 us for each exchange under way."""
 
@@ -88,6 +85,8 @@ class Pool:
                 return
         self._busy.discard(connection)
         self._idle[connection] = None
+        if connection.rest_s <= 0:
+            connection.close()
 
     def lose(self, connection: Connection) -> None:
         """Forget a closed connection; its room goes to those in line."""
@@ -98,7 +97,7 @@ class Pool:
     def _rested(self) -> Connection | None:
         while self._idle:
             connection, _ = self._idle.popitem()
-            if connection.is_stale():
+            if connection.rests_until_s <= time.monotonic() or connection.is_stale():
                 connection.close()
             else:
                 self._busy.add(connection)
@@ -182,14 +181,13 @@ class Pool:
             if until_s <= now_s:
                 self._send_off(place, TransportError(fault, "no connection became free in time", sent=False))
         for connection in [*self._idle]:
-            if connection.rested_since_s + MAX_IDLE_S > now_s:
-                break
-            connection.close()
+            if connection.rests_until_s <= now_s:
+                connection.close()
         if self._busy or self._waiting:
             self._watch()
         elif self._idle:
-            eldest_s = next(iter(self._idle)).rested_since_s
-            self._timer = asyncio.get_running_loop().call_later(eldest_s + MAX_IDLE_S - now_s, self._sweep)
+            first_s = min(connection.rests_until_s for connection in self._idle)
+            self._timer = asyncio.get_running_loop().call_later(first_s - now_s, self._sweep)
 
 
 def _closed() -> TransportError:

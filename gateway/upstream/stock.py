@@ -19,9 +19,8 @@ from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
 from gateway.tasks import Owned
 from gateway.upstream.content import decoded
-from gateway.upstream.http1 import HEAD_LIMIT_BYTES, ends_with_connection
+from gateway.upstream.http1 import HEAD_LIMIT_BYTES, MAX_IDLE_S, ends_with_connection
 from gateway.upstream.origin import Origin
-from gateway.upstream.pool import MAX_IDLE_S
 from gateway.upstream.transport import Occupancy, Outgoing, Reply, TransportError, read_whole
 
 HANG_UPS = ("Server disconnected", "peer closed connection")

@@ -11,9 +11,8 @@ from gateway.errors import LimiterUnavailable
 from gateway.policy.access import may_use
 from gateway.policy.account import Account, account, own_charges
 from gateway.policy.answers import Levels
-from gateway.policy.catalogue import Org
 from gateway.policy.charges import Charge
-from gateway.policy.charging import Tenant
+from gateway.policy.charging import tenant_of
 from gateway.policy.keys import for_project
 from gateway.web.models import Catalogues
 from gateway.wire.contracts import Contract
@@ -30,9 +29,9 @@ def key_route(prefix: str, contract: Contract, catalogues: Catalogues, look: Loo
     @get(f"{prefix}/key")
     async def show_key(request: Request[Any, Any, Any]) -> Account:
         """Show what the caller's key may do and what it has used; nothing of anybody else's."""
-        catalogue, key = catalogues.caller(request)
+        catalogue, key = await catalogues.caller(request)
         key = for_project(key, request.scope["query_string"])
-        tenant = Tenant(key, catalogue.orgs.get(key.org) or Org(name=key.org))
+        tenant = tenant_of(key, catalogue.orgs)
         models = [name for name, model in catalogue.models.items() if may_use(key, model)]
         try:
             seen = await look(own_charges(tenant, models))

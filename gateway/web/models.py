@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from time import time
 from typing import Any
 
 import msgspec
@@ -9,15 +10,17 @@ from litestar import Request, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from gateway.keys import Authenticate, Principal
 from gateway.policy.access import find_model, may_use
-from gateway.policy.catalogue import Catalogue, Key, Model, Price
+from gateway.policy.catalogue import Catalogue, Key, Model
+from gateway.policy.prices import Exact, Price, at
 from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
 
 MODEL_CREATED_S = 1_735_689_600
 """What every model says it was created: a constant, since clients cache by it and a config file knows no better (2025-01-01)."""
 
 NANO_USD = Decimal(10) ** -9
-PER_MILLION = Decimal(10) ** -3
+PER_MILLION = 1_000
 """A price in nano-USD a token, in USD a million."""
 
 
@@ -80,22 +83,25 @@ class Catalogues(msgspec.Struct, frozen=True):
     """Who asks for models, and what there is: the current catalogue, and the caller's key. Raises `GatewayError`."""
 
     current: Callable[[], Catalogue]
-    authenticate: Callable[[Catalogue, list[tuple[bytes, bytes]], str | None], Key]
+    authenticate: Authenticate
 
-    def caller(self, request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
+    async def caller(self, request: Request[Any, Any, Any]) -> tuple[Catalogue, Key]:
         """Return what there is, and whose request it is."""
         catalogue = self.current()
         address = request.client.host if request.client else None
-        return catalogue, self.authenticate(catalogue, list(request.scope["headers"]), address)
+        found = self.authenticate(catalogue, list(request.scope["headers"]), address)
+        principal = found if isinstance(found, Principal) else await found
+        return catalogue, principal.key
 
 
 def card(name: str, model: Model, contract: Contract, *, verbose: bool) -> ModelCard:
     """Return one entry of the list."""
+    price = at(model.price, int(time() * 1000))
     if contract is DEEPINFRA:
-        about = Metadata(context_length=model.context_window, max_tokens=model.max_output_tokens, pricing=rates(model.price))
+        about = Metadata(context_length=model.context_window, max_tokens=model.max_output_tokens, pricing=rates(price))
         return DeepInfraCard(id=name, root=name, metadata=about)
     if contract is NEBIUS and verbose:
-        return NebiusCard(id=name, name=name, context_length=model.context_window, pricing=pricing(model.price))
+        return NebiusCard(id=name, name=name, context_length=model.context_window, pricing=pricing(price))
     return ModelCard(id=name)
 
 
@@ -103,32 +109,39 @@ def rates(price: Price | None) -> Rates | None:
     """Return a price as DeepInfra states it."""
     if price is None:
         return None
-    found = [None if each is None else float(each * PER_MILLION) for each in (price.input, price.output, price.cached_input)]
-    return Rates(input_tokens=found[0] or 0.0, output_tokens=found[1] or 0.0, cache_read_tokens=found[2])
+    cached = None if price.cached_input is None else float(price.cached_input / PER_MILLION)
+    return Rates(
+        input_tokens=float(price.input / PER_MILLION), output_tokens=float(price.output / PER_MILLION), cache_read_tokens=cached
+    )
 
 
 def pricing(price: Price | None) -> Pricing | None:
     """Return a price as Nebius states it."""
     if price is None:
         return None
-    return Pricing(prompt=f"{price.input * NANO_USD:f}", completion=f"{price.output * NANO_USD:f}")
+    return Pricing(prompt=in_usd(price.input), completion=in_usd(price.output))
+
+
+def in_usd(nano_usd: Exact) -> str:
+    """Return an exact amount in USD, as a decimal."""
+    return f"{Decimal(nano_usd.numerator) / nano_usd.denominator * NANO_USD:f}"
 
 
 def model_routes(prefix: str, contract: Contract, catalogues: Catalogues) -> tuple[HTTPRouteHandler, ...]:
     """Return the list and the single model below one prefix."""
 
-    @get(f"{prefix}/models", sync_to_thread=False)
-    def list_models(request: Request[Any, Any, Any]) -> ModelList:
+    @get(f"{prefix}/models")
+    async def list_models(request: Request[Any, Any, Any]) -> ModelList:
         """List what the caller's key may use, aliases too."""
-        catalogue, key = catalogues.caller(request)
+        catalogue, key = await catalogues.caller(request)
         verbose = request.query_params.get("verbose") == "true"
         allowed = ((name, model) for name, model in catalogue.names.items() if may_use(key, model))
         return ModelList([card(name, model, contract, verbose=verbose) for name, model in allowed])
 
-    @get(f"{prefix}/models/{{name:path}}", sync_to_thread=False)
-    def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
+    @get(f"{prefix}/models/{{name:path}}")
+    async def show_model(request: Request[Any, Any, Any], name: FromPath[str]) -> ModelCard:
         """Show one model; its id may hold slashes, raw or escaped."""
-        catalogue, key = catalogues.caller(request)
+        catalogue, key = await catalogues.caller(request)
         asked = name.removeprefix("/")
         return card(asked, find_model(asked, key, catalogue.names), contract, verbose=True)
 

@@ -53,7 +53,10 @@ TOLD: Mapping[Manner, tuple[str, str]] = {
 }
 """The schemas of a 422 and of other errors."""
 
-ASKING = (errors.Unauthenticated, errors.IpNotAllowed, errors.HeadersTooLarge, errors.InvalidRequest)
+ASKING = (
+    *(errors.Unauthenticated, errors.IpNotAllowed, errors.HeadersTooLarge, errors.InvalidRequest),
+    errors.AuthUnavailable,
+)
 """What any request with a key may hear."""
 
 COUNTING = (
@@ -175,7 +178,8 @@ def _told(*kinds: type[GatewayError], manner: Manner = Manner.OPENAI) -> dict[st
 
 
 def _all_errors() -> Iterator[type[GatewayError]]:
-    elsewhere = (errors.RequestNotFound, errors.HostNotAllowed, errors.UnknownUrl, errors.MethodNotAllowed)
+    of_operations = (errors.NotFound, errors.Conflict, errors.Outdated, errors.RequestNotFound, errors.HostNotAllowed)
+    elsewhere = (*of_operations, errors.UnknownUrl, errors.MethodNotAllowed)
     return (kind for kind in GatewayError.__subclasses__() if kind not in elsewhere)
 
 

@@ -9,12 +9,14 @@ MOST_TOKENS = 1_000_000_000
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Tokens of one answer. `input` includes `cached`, `output` includes `reasoning`."""
+    """Tokens of one answer. `input` includes `cached` and `cache_write`, `output` includes `reasoning`."""
 
     input: int = 0
     output: int = 0
     cached: int = 0
     reasoning: int = 0
+    cache_write: int = 0
+    """What was read in full and cached for the next request."""
 
     @property
     def total(self) -> int:
@@ -38,8 +40,8 @@ def read_usage(stated: object, before: Usage | None = None, *, reasoning_outside
 
     Figures that cannot be meant (negative, beyond `MOST_TOKENS`, no number) count as absent; a fraction is cut off. What is
     absent is what is left of the total, else what was reported `before`. More cached than input tokens, or more reasoning than
-    output, is read as all of them. Where `reasoning_outside` is said of the provider, its output count leaves reasoning out: the
-    output is both, or what is left of the total where that is more.
+    output, is read as all of them; what was cached anew is at most the rest of the input. Where `reasoning_outside` is said of
+    the provider, its output count leaves reasoning out: the output is both, or what is left of the total where that is more.
     """
     if not isinstance(stated, dict):
         return None
@@ -50,10 +52,14 @@ def read_usage(stated: object, before: Usage | None = None, *, reasoning_outside
     given = _rest(total, completion, known.input) if prompt is None else prompt
     produced = _rest(total, prompt, known.output) if completion is None else completion
     cached = _part(stated.get("prompt_tokens_details"), "cached_tokens", known.cached)
+    written = _part(stated.get("prompt_tokens_details"), "cache_write_tokens", known.cache_write)
     reasoning = _part(stated.get("completion_tokens_details"), "reasoning_tokens", known.reasoning)
     if reasoning_outside and completion is not None:
         produced = max(completion + reasoning, 0 if total is None else total - given)
-    return Usage(input=given, output=produced, cached=min(cached, given), reasoning=min(reasoning, produced))
+    cached = min(cached, given)
+    return Usage(
+        input=given, output=produced, cached=cached, reasoning=min(reasoning, produced), cache_write=min(written, given - cached)
+    )
 
 
 def _rest(total: int | None, part: int | None, known: int) -> int:

@@ -110,6 +110,8 @@ def configuration(upstream: Upstream, demo: str, directory: Path) -> Mapping[str
     whole = settings(addresses, models, directory, breaker=BREAKER)
     whole["providers"]["native"] |= {"dialect": "anthropic", "endpoints": ["chat", "messages"]}
     whole["providers"]["vectors"]["endpoints"] = ["embeddings"]
+    for name in ("text", "calls"):
+        whole["providers"][name]["endpoints"] = [*whole["providers"][name]["endpoints"], "responses"]
     poor = {"name": "poor", "org": "acme", "secret": POOR, "limits": {"tpm": 1}}
     patient = {"name": "patient", "org": "acme", "secret": PATIENT, "keepalive": "100ms"}
     return {**whole, "keys": [*whole["keys"], poor, patient]}

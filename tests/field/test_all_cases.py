@@ -21,9 +21,6 @@ CASES: Mapping[str, int] = {
 """How many there are of each kind; they are numbered from 1."""
 
 WAITING: Mapping[str, str] = {
-    "ak_01": "keys that are revoked while gateways run",
-    "ak_08": "keys that are rotated",
-    "ak_09": "keys that are made while gateways run; floods of unknown ones are AK-07's",
     "cfg_02": "a configuration that is read again while it is in use",
     "use_16": "answers from a cache",
 }

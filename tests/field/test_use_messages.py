@@ -9,14 +9,17 @@ import pytest_asyncio
 from tests.fakes.anthropic import HELLO, begins, block, ends, message, streamed
 from tests.fakes.http_server import Script
 from tests.fakes.openai import refuses
-from tests.field.metering import CACHED_NANO_USD, INPUT_NANO_USD, OUTPUT_NANO_USD, Metered, metered, settings
+from tests.field.metering import CACHED_NANO_USD, INPUT_NANO_USD, OUTPUT_NANO_USD, PRICE, Metered, metered, model, settings
 from tests.valkey import Valkey
+
+WRITTEN_NANO_USD = 12_500 * 1_000
+"""What a token costs that is cached anew."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def of_messages() -> dict[str, Any]:
-    found = settings()
+    found = settings(models={"m": model("m", price={**PRICE, "cache_write": 12_500})})
     found["providers"]["p"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
     return found
 
@@ -39,25 +42,26 @@ def says(usage: dict[str, Any], *, stream: bool) -> Script:
     return streamed(begins(**{**usage, "output_tokens": 1}) + block(0, HELLO) + ends(output_tokens=usage["output_tokens"]))
 
 
-PROMPTS: dict[str, tuple[dict[str, int], int, int]] = {
-    "written": ({"input_tokens": 3, "cache_creation_input_tokens": 12_304, "cache_read_input_tokens": 0}, 12_307, 0),
-    "read": ({"input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 12_304}, 12_307, 12_304),
-    "both": ({"input_tokens": 100, "cache_creation_input_tokens": 200, "cache_read_input_tokens": 700}, 1_000, 700),
-    "neither": ({"input_tokens": 1_000}, 1_000, 0),
+PROMPTS: dict[str, tuple[dict[str, int], int, int, int]] = {
+    "written": ({"input_tokens": 3, "cache_creation_input_tokens": 12_304, "cache_read_input_tokens": 0}, 12_307, 0, 12_304),
+    "read": ({"input_tokens": 3, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 12_304}, 12_307, 12_304, 0),
+    "both": ({"input_tokens": 100, "cache_creation_input_tokens": 200, "cache_read_input_tokens": 700}, 1_000, 700, 200),
+    "neither": ({"input_tokens": 1_000}, 1_000, 0, 0),
 }
-"""What is told, and what that is of a prompt and of its cached part."""
+"""What is told, and what that is of a prompt, of its cached part, and of that which was cached anew."""
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("prompt", PROMPTS)
 async def test_use_09_the_parts_of_a_prompt_are_added_up_once(prompt: str, stream: bool, gate: Metered) -> None:
-    stated, given, cached = PROMPTS[prompt]
+    stated, given, cached, written = PROMPTS[prompt]
     gate.models.acts["m"] = says({**stated, "output_tokens": 550}, stream=stream)
     assert (await gate.ask(model="m", stream=stream)).status_code == 200
     line = await gate.line()
     assert (line["input_tokens"], line["cached_tokens"], line["output_tokens"]) == (given, cached, 550)
-    cost = (given - cached) * INPUT_NANO_USD + cached * CACHED_NANO_USD + 550 * OUTPUT_NANO_USD
-    assert line["cost_nano_usd"] == cost
+    assert line["cache_write_tokens"] == written
+    parts = (given - cached - written) * INPUT_NANO_USD, cached * CACHED_NANO_USD, written * WRITTEN_NANO_USD
+    assert line["cost_nano_usd"] == sum(parts) + 550 * OUTPUT_NANO_USD
 
 
 VIEWS: dict[str, tuple[dict[str, Any], dict[str, Any], int, int]] = {

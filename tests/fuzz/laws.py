@@ -100,6 +100,7 @@ def check(data: bytes) -> None:
         choices=2 if flag & 8 else 1,
         running_usage=bool(flag & 16),
         usage_on_finish=bool(flag & 128) and not flag & 2,
+        usage_with_finish=bool(count & 128),
     )
     most = SMALL_EVENT_BYTES if flag & 32 else MOST_EVENT_BYTES
     step = max(step % LONGEST_STEP + 1, len(stream) // MOST_PIECES)

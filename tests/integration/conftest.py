@@ -1,11 +1,14 @@
-"""One real Valkey for all integration tests of a session; each test gets it empty."""
+"""One real Valkey, and a Postgres where one is asked for, for all integration tests of a session; each test gets them empty."""
 
 from collections.abc import Iterator
 
 import pytest
 from redis import Redis
 
+from tests.integration.databases import empty_url, kind, postgres, url
 from tests.valkey import Valkey
+
+__all__ = ["empty_url", "kind", "postgres", "url"]
 
 
 @pytest.fixture(scope="session")

@@ -156,11 +156,11 @@ class FaultyStream(OpenAIStream):
         return super().feed(piece)
 
 
-def spoil(run: Running) -> None:
-    """Put the faulty dialect in the place of the provider's."""
+def spoil(run: Running, model: str = "m") -> None:
+    """Put the faulty dialect in the place of a model's provider's."""
     snapshot = run.gateway._corridor.snapshot
-    [model] = snapshot.catalogue.models.values()
-    dialects = {"p": Faulty(model.deployments[0].provider)}
+    provider = snapshot.catalogue.models[model].deployments[0].provider
+    dialects = {**snapshot.dialects, provider.name: Faulty(provider)}
     run.gateway._corridor.snapshot = replace(snapshot, dialects=dialects)
 
 

@@ -11,7 +11,9 @@ import httpx
 import pytest
 
 from gateway.admission.client import cell_prefix
-from gateway.policy.admission import Order, Upstream, Word
+from gateway.config import load
+from gateway.policy.admission import Word
+from gateway.processes.desk import open_desk
 from tests.fakes.http_server import Call, HttpServer, Script
 from tests.fakes.openai import BUSY, SSE, Models, answers, completion, error, event, refuses, silence
 from tests.running import Running, config, running
@@ -251,15 +253,15 @@ async def test_an_outage_is_not_multiplied_by_retries(valkey: Valkey, tmp_path: 
                 assert each.headers["x-gateway-retry"] == "budget"
 
 
-async def test_what_the_operator_takes_out_of_service_is_asked_by_nobody(pair: Pair) -> None:
-    gateway = pair.one.gateway
-    first, second = (Upstream(f"T/{name}", provider) for name, provider in (("p/up-T1", "p"), ("q/up-T2", "q")))
-    await gateway._admission.order(Order(Word.DISABLE, (first,)))
-    assert outcome(await pair.other.chat(model="T")) == (200, "T;0, T;200")
-    await gateway._admission.order(Order(Word.DISABLE, (second,)))
-    answer = await pair.other.chat(model="T")
-    assert outcome(answer) == (502, "T;0, T;0")
-    assert answer.json()["error"]["code"] == "upstream_unavailable"
-    await gateway._admission.order(Order(Word.ENABLE, (first,)))
-    assert outcome(await pair.other.chat(model="T")) == (200, "T;200")
+async def test_what_the_operator_takes_out_of_service_is_asked_by_nobody(pair: Pair, valkey: Valkey, tmp_path: Path) -> None:
+    first, second = "T/p/up-T1", "T/q/up-T2"
+    async with open_desk(load(tmp_path / "one" / "gateway.yaml", {}).config, valkey.url) as desk:
+        await desk.say(Word.DISABLE, [first])
+        assert outcome(await pair.other.chat(model="T")) == (200, "T;0, T;200")
+        await desk.say(Word.DISABLE, [second])
+        answer = await pair.other.chat(model="T")
+        assert outcome(answer) == (502, "T;0, T;0")
+        assert answer.json()["error"]["code"] == "upstream_unavailable"
+        await desk.say(Word.ENABLE, [first])
+        assert outcome(await pair.other.chat(model="T")) == (200, "T;200")
     assert pair.models.asked == ["T2", "T1"]

@@ -1,13 +1,16 @@
-"""`python -m tests.rolling [--streams N] [--rate N]`: three gateways behind HAProxy, restarted one after another under load.
+"""`python -m tests.rolling [--streams N] [--rate N]`: gateways behind HAProxy, replaced one after another under load.
 
-Each is `tiergate serve` in processes of its own, all on one Valkey, behind `deploy/haproxy/haproxy.cfg`; each is told to leave by
-SIGTERM and started again when it has gone. Prints what became of every request and stream; exits 1 when one of them failed or was
-cut, a gateway did not leave in good order, or the ledger does not have each of them once. Durations are seconds.
+Each is `tiergate serve` in processes of its own, all on one Valkey, behind `deploy/haproxy/haproxy.cfg`. How many there are, how
+one is replaced and what times it has are the numbers of the production overlay as it renders, none scaled: the next one is
+ready before one leaves, which has `preStop` before SIGTERM and, all told, its grace. Prints what became of every request and
+stream; exits 1 when one of them failed or was cut, a gateway did not leave in good order and in time, or the ledger does not have
+each of them once. Durations are seconds.
 """
 
 import argparse
 import asyncio
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +26,7 @@ import uvloop
 
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
+from tests.deploy.manifests import Leaving, kustomized, leaving, manifests
 from tests.fakes.http_server import HttpServer
 from tests.integration.load.served import Served, settings
 from tests.integration.processes.conditions import until
@@ -30,16 +34,15 @@ from tests.integration.proxies.proxy import Place, Proxy, haproxy
 from tests.rolling.load import Load, provider
 from tests.valkey import Valkey
 
-REPLICAS = 3
 NOTICED_S = 2.0
-"""What HAProxy takes to hear that a gateway is there again."""
+"""What HAProxy takes to hear that a gateway is there."""
 
 STEADY_S = 3.0
-"""Load before the first restart and after the last."""
+"""Load before the first is replaced and after the last."""
 
 
 class Replica(Served):
-    """One gateway at the same place in each of its lives."""
+    """One gateway at its place."""
 
     def __init__(self, name: str, place: Place, whole: Mapping[str, Any], directory: Path) -> None:
         self.name = name
@@ -52,11 +55,16 @@ class Replica(Served):
         async with httpx.AsyncClient(trust_env=False) as client:
             return (await client.get(f"http://127.0.0.1:{self.place.ops}/readyz")).status_code == 200
 
-    async def leave(self) -> int:
-        """Tell it to leave, and wait until it has. Return its exit code."""
+    async def leave(self, numbers: Leaving) -> int | None:
+        """Do with it what is done with a pod that is to go. Return its exit code; None where it had to be killed."""
         assert self._process is not None
+        await asyncio.sleep(numbers.pre_stop_s)
         self._process.terminate()
-        return await asyncio.to_thread(self._process.wait, 60)
+        try:
+            return await asyncio.to_thread(self._process.wait, numbers.grace_s - numbers.pre_stop_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return None
 
 
 def places(count: int) -> list[Place]:
@@ -67,16 +75,48 @@ def places(count: int) -> list[Place]:
     return [Place(*pair) for pair in zip(ports[::2], ports[1::2], strict=True)]
 
 
-async def restart(replica: Replica, load: Load) -> tuple[str, ...]:
-    """Let a gateway leave and come back. Return its line of the table."""
-    running, began_s = load.running, time.monotonic()
-    code = await replica.leave()
-    left_s = time.monotonic() - began_s
-    await replica.start()
-    await until(replica.is_ready, within_s=30.0)
-    back_s = time.monotonic() - began_s
-    await asyncio.sleep(NOTICED_S)
-    return replica.name, str(running), f"{left_s:.1f} s", str(code), f"{back_s:.1f} s"
+class Rollout:
+    """As many gateways as there are to be, at places of which the surge is free."""
+
+    def __init__(self, whole: Mapping[str, Any], directory: Path, numbers: Leaving, stack: AsyncExitStack) -> None:
+        self.places = places(numbers.replicas + numbers.surge)
+        self._whole = whole
+        self._directory = directory
+        self._numbers = numbers
+        self._stack = stack
+        self._free = list(self.places)
+        self._there: list[Replica] = []
+        self._count = 0
+
+    async def begin(self) -> None:
+        """Start all, and wait until each is ready."""
+        for _ in range(self._numbers.replicas):
+            await self._come()
+
+    async def _come(self) -> Replica:
+        self._count += 1
+        replica = Replica(f"gateway-{self._count}", self._free.pop(), self._whole, self._directory)
+        self._there.append(replica)
+        await self._stack.enter_async_context(replica)
+        await until(replica.is_ready, within_s=30.0)
+        return replica
+
+    async def replace(self, load: Load) -> list[tuple[str, ...]]:
+        """Let each of them leave, one after another, when one more has come. Return the lines of the table."""
+        lines: list[tuple[str, ...]] = []
+        for old in list(self._there):
+            new = await self._come()
+            await asyncio.sleep(NOTICED_S)
+            running, began_s = load.running, time.monotonic()
+            code = await old.leave(self._numbers)
+            lines.append((old.name, new.name, str(running), f"{time.monotonic() - began_s:.1f} s", str(code)))
+            self._there.remove(old)
+            self._free.append(old.place)
+        return lines
+
+    async def end(self) -> list[int | None]:
+        """Let all leave. Return their exit codes."""
+        return await asyncio.gather(*(replica.leave(self._numbers) for replica in self._there))
 
 
 async def outcomes(directory: Path) -> Counter[str]:
@@ -88,32 +128,31 @@ async def outcomes(directory: Path) -> Counter[str]:
         await reader.close()
 
 
-async def roll(directory: Path, *, streams: int, rate: float) -> bool:
-    """Restart all under load, and print what came of it. Return whether nothing was lost."""
+async def roll(directory: Path, numbers: Leaving, *, streams: int, rate: float) -> bool:
+    """Replace all under load, and print what came of it. Return whether nothing was lost."""
     async with AsyncExitStack() as stack:
         valkey = stack.enter_context(Valkey())
         upstream = await stack.enter_async_context(HttpServer(provider))
         models = {"m": {"deployments": [{"provider": "p", "model": "up-m"}], "price": {"input": 1.0, "output": 2.0}}}
         sections = {"redis": {"url": valkey.url}, "keys_pepper": "a-pepper-that-all-replicas-share"}
-        whole = {**settings({"p": upstream.base_url}, models, directory, **sections), "shutdown": {}}
-        replicas = [Replica(f"gateway-{number}", place, whole, directory) for number, place in enumerate(places(REPLICAS), 1)]
-        for replica in replicas:
-            await stack.enter_async_context(replica)
-            await until(replica.is_ready, within_s=30.0)
-        proxy = await stack.enter_async_context(Proxy(haproxy, [replica.place for replica in replicas], directory))
+        shutdown = {"delay": f"{numbers.delay_s:.0f}s", "drain": f"{numbers.drain_s:.0f}s"}
+        whole = {**settings({"p": upstream.base_url}, models, directory, **sections), "shutdown": shutdown}
+        rollout = Rollout(whole, directory, numbers, stack)
+        await rollout.begin()
+        proxy = await stack.enter_async_context(Proxy(haproxy, rollout.places, directory))
         load = Load(proxy.url, streams=streams, rate=rate)
         await asyncio.sleep(NOTICED_S)
         began_s = time.monotonic()
         asking = asyncio.create_task(load.run())
         await asyncio.sleep(STEADY_S)
-        lines = [await restart(replica, load) for replica in replicas]
+        lines = await rollout.replace(load)
         await asyncio.sleep(STEADY_S)
         load.stop()
         await asking
         lasted_s = time.monotonic() - began_s
-        codes = [await replica.leave() for replica in replicas]
+        codes = await rollout.end()
         rows = await outcomes(directory)
-    table([("gateway", "streams then", "left after", "exit code", "back after"), *lines])
+    table([("gateway", "replaced by", "streams then", "gone after", "exit code"), *lines])
     centiles = quantiles(load.took_s, n=100)
     print(
         f"\n{load.requests} requests ({load.requests / lasted_s:.0f} a second) and {load.begun} streams ({streams} at a time)"
@@ -124,7 +163,7 @@ async def roll(directory: Path, *, streams: int, rate: float) -> bool:
     print(f"failed requests: {failed}, cut streams: {load.failures.total() - failed}")
     for what, count in load.failures.most_common(10):
         print(f"  {count} x {what}")
-    left_well = {line[3] for line in lines} == {"0"} and set(codes) == {0}
+    left_well = {line[-1] for line in lines} == {"0"} and set(codes) == {0}
     return not load.failures and left_well and rows == {"ok": load.requests + load.begun}
 
 
@@ -141,8 +180,10 @@ def main() -> int:
     parser.add_argument("--streams", type=int, default=100, help="streams at any time")
     parser.add_argument("--rate", type=float, default=50.0, help="requests a second")
     chosen = parser.parse_args()
+    numbers = leaving(manifests(kustomized("overlays/prod")))
+    print(f"as deploy/k8s/overlays/prod renders: {numbers}\n")
     with tempfile.TemporaryDirectory(prefix="tiergate-rolling-") as directory:
-        return 0 if uvloop.run(roll(Path(directory), streams=chosen.streams, rate=chosen.rate)) else 1
+        return 0 if uvloop.run(roll(Path(directory), numbers, streams=chosen.streams, rate=chosen.rate)) else 1
 
 
 if __name__ == "__main__":

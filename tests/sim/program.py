@@ -155,7 +155,10 @@ class Program:
         scale = self.random.choices((5, 20, 60, 2_400), (30, 40, 28, 2))[0]
         tokens_in, tokens_out = self.random.randint(0, scale), self.random.randint(0, scale)
         cost_nano_usd = self.random.choices((0, self.random.randint(1, 10**11), 10**13), (10, 89, 1))[0]
-        return Estimate(request, tokens_in, tokens_out, tokens_in + tokens_out, cost_nano_usd=cost_nano_usd)
+        tokens = tokens_in + tokens_out
+        # What budgets hold of tokens is more than what limits a minute do, never less.
+        most = tokens + (tokens_in % 3 == 0) * tokens_out
+        return Estimate(request, tokens_in, tokens_out, tokens, cost_nano_usd=cost_nano_usd, budget_tokens=most)
 
     def lesson(self) -> Lesson | None:
         """Return what an end teaches, mostly of one org and model: something of its prompt, its answer, both or neither."""

@@ -22,7 +22,7 @@ from gateway.policy.catalogue import (
     Tier,
     TierTerms,
 )
-from gateway.policy.charges import Charge, Dimension
+from gateway.policy.charges import Charge
 from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
 from gateway.policy.claims import place_of
 from gateway.policy.patience import PRECEDENCE
@@ -67,14 +67,15 @@ KEYS = (
         plan="p",
         project="search",
         limits=Limits(rpm=25),
-        budget=Budget(nano_usd=600_000_000_000, period="day"),
+        budget=Budget(nano_usd=600_000_000_000, tokens=1_200, period="day"),
         project_budgets={"search": Budget(nano_usd=900_000_000_000, period="week")},
+        project_limits={"search": Limits(rpm=12, tpm=1_800, concurrency=7)},
     ),
 )
-"""The last one spends money; the limits of the others are for themselves."""
+"""The last one spends money and tokens, for a project; the limits of the others are for themselves."""
 
 ORG = Org(name="acme", limits=Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5), per_model={"a": Limits(rpm=30)})
-SPENDER = replace(ORG, budget=Budget(nano_usd=1_000_000_000_000, period="month"))
+SPENDER = replace(ORG, budget=Budget(nano_usd=1_000_000_000_000, tokens=4_000, period="month"))
 
 TERMS: Mapping[Tier, TierTerms] = {
     Tier.PRIORITY: TierTerms(queue_s=10.0),
@@ -139,4 +140,4 @@ def candidates_of(key: Key) -> tuple[Candidate, ...]:
 
 CANDIDATES = {key.id: candidates_of(key) for key in KEYS}
 CHARGES = {place_of(charge): charge for found in CANDIDATES.values() for each in found for charge in each.charges}
-BUDGETS = tuple(charge for charge in CHARGES.values() if charge.dimension is Dimension.BUDGET)
+BUDGETS = tuple(charge for charge in CHARGES.values() if charge.is_budget)

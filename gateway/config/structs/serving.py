@@ -93,7 +93,11 @@ class Redis(Section, frozen=True, kw_only=True):
 
 
 class Database(Section, frozen=True, kw_only=True):
-    """Where keys, orgs and the ledger are kept. `single_host` asserts that every replica is on the host that has the file."""
+    """Where keys, orgs and the ledger are kept: a SQLite file, or a Postgres.
+
+    `single_host` asserts that every replica is on the host that has the file. `pool` bounds a worker's connections that read
+    from a Postgres.
+    """
 
     url: Secret = field(default_factory=lambda: Secret("sqlite:///var/tiergate.db"))
     single_host: bool = False

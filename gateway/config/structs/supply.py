@@ -10,6 +10,7 @@ from msgspec import field
 from gateway.config.scalars import Duration, Factor, ModelName, Name, Period, UsdPerMillion
 from gateway.config.structs.base import Count, Section, Share
 from gateway.policy.catalogue import Secret, Tier
+from gateway.providers import DIALECTS
 from gateway.wire.request import Endpoint
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -37,13 +38,18 @@ PresetName = Literal[
 """Those that `gateway/providers/presets.yaml` has, which is read by these names."""
 
 
+DialectName = Annotated[str, msgspec.Meta(extra={"words": tuple(sorted(DIALECTS))})]
+"""Those that `gateway.providers` has."""
+
+
 class Quirks(Section, frozen=True, kw_only=True):
     """How a provider differs from the dialect that it speaks.
 
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
     `max_tokens_field` is its name for the output bound; `embeddings_base64`: it knows `encoding_format`, and may be
     asked for vectors as base64; `adaptive_thinking`: its models choose how many tokens they think, and take an effort where
-    others take a budget; `text_offset` is whose way of counting completions follow that it serves through chat.
+    others take a budget; `finish_chunk_usage`: its streams tell their usage on the chunk that ends them, and none behind;
+    `text_offset` is whose way of counting completions follow that it serves through chat.
     """
 
     fail_fast: bool = False
@@ -62,12 +68,14 @@ class Provider(Section, frozen=True, kw_only=True):
 
     What is not written here is as its `preset` has it; `base_url` is needed where that has none. `tiers` maps ours to theirs:
     what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential. `proxy` needs
-    `transport: httpx`. `allow_store` lets a client's `store` through. `api_version` is that of Azure's classic endpoint.
+    `transport: httpx`. `allow_store` lets a client's `store` through. `tier_echo` is what an answer means that names no tier:
+    that it had the one that was sent, or (`when_applied`) default where that is lower. `api_version` is that of Azure's classic
+    endpoint.
     """
 
     preset: PresetName | None = None
     base_url: Text = ""
-    dialect: Literal["openai", "anthropic", "azure"] = "openai"
+    dialect: DialectName = "openai"
     api_key: Secret | None = None
     api_keys: tuple[Secret, ...] = ()
     api_version: Text | None = None
@@ -135,35 +143,54 @@ class Timeouts(Section, frozen=True, kw_only=True):
     total_s: Period = field(name="total", default=900.0)
 
 
-class Rates(Section, frozen=True, kw_only=True):
-    """Prices of one kind of service, in USD per million tokens."""
+class PartRates(Section, frozen=True, kw_only=True):
+    """What is priced otherwise than the whole: USD per million tokens, `per_request` USD. What is not written stays as it is."""
 
-    input: UsdPerMillion
-    output: UsdPerMillion
+    input: UsdPerMillion | None = None
+    output: UsdPerMillion | None = None
     cached_input: UsdPerMillion | None = None
+    cache_write: UsdPerMillion | None = None
+    reasoning: UsdPerMillion | None = None
+    per_request: Factor | None = None
 
 
-class PriceStep(Rates, frozen=True, kw_only=True):
+class PriceStep(PartRates, frozen=True, kw_only=True):
     """The prices of a request whose input is above so many tokens; they hold for all of it."""
 
     above: Count
 
 
-class Price(Rates, frozen=True, kw_only=True):
-    """What the org is charged, in USD per million tokens; `per_request` in USD. `input` includes what was cached."""
+class TierPrice(PartRates, frozen=True, kw_only=True):
+    """A tier's own prices, which no multiplier changes."""
 
+    steps: tuple[PriceStep, ...] = ()
+
+
+class Price(Section, frozen=True, kw_only=True):
+    """Prices in USD per million tokens; `per_request` in USD.
+
+    `input` includes what was cached and what was cached anew, `output` includes reasoning: a part without a price of its own
+    costs what the whole does. A price holds from its day on (UTC); several follow each other.
+    """
+
+    input: UsdPerMillion
+    output: UsdPerMillion
+    cached_input: UsdPerMillion | None = None
     cache_write: UsdPerMillion | None = None
     reasoning: UsdPerMillion | None = None
     per_request: Factor | None = None
     steps: tuple[PriceStep, ...] = ()
-    tiers: dict[Tier, Rates] = {}
+    tiers: dict[Tier, TierPrice] = {}
     from_date: datetime.date | None = field(name="from", default=None)
+
+
+Prices = Price | Annotated[tuple[Price, ...], msgspec.Meta(min_length=1)]
 
 
 class Deployment(Section, frozen=True, kw_only=True):
     """A model at a provider. `order` 2 is tried only when no 1 can; `weight` splits the traffic inside an order.
 
-    `max_concurrency` absent is no ceiling. `cost` is what the operator pays.
+    `max_concurrency` absent is no ceiling. `cost` is what the operator pays; absent, it is the catalogue's price.
     """
 
     provider: Name
@@ -172,12 +199,15 @@ class Deployment(Section, frozen=True, kw_only=True):
     weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     order: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     limits: CapacityLimits = CapacityLimits()
-    cost: Price | None = None
+    cost: Prices | None = None
     capabilities: Capabilities | None = None
 
 
 class Model(Section, frozen=True, kw_only=True):
-    """What clients name. `tiers` absent offers every tier that has a price. Token counts absent are not checked."""
+    """What clients name. `tiers` absent offers every tier that has a price. Token counts absent are not checked.
+
+    `price` is what the org is charged; absent, it is the catalogue's of the first deployment that has one.
+    """
 
     deployments: Annotated[tuple[Deployment, ...], msgspec.Meta(min_length=1)]
     aliases: tuple[ModelName, ...] = ()
@@ -185,7 +215,7 @@ class Model(Section, frozen=True, kw_only=True):
     max_output_tokens: Count | None = None
     max_n: Count | None = None
     tiers: tuple[Tier, ...] | None = None
-    price: Price | None = None
+    price: Prices | None = None
     fallbacks: tuple[ModelName, ...] = ()
     timeouts: Timeouts = Timeouts()
     capabilities: Capabilities = Capabilities()

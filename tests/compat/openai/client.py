@@ -20,6 +20,7 @@ from tests.compat.scenarios import (
     NATIVE,
     SCHEMA,
     SILENT,
+    SYSTEM,
     TEXT,
     TOOL,
     VECTORS,
@@ -34,6 +35,7 @@ from tests.compat.scenarios import (
 )
 
 SHORT: Any = {"model": TEXT, "messages": MESSAGES, "max_tokens": 12, "temperature": 0}
+RESPOND: Any = {"model": TEXT, "instructions": SYSTEM, "input": GREETING, "max_output_tokens": 12, "temperature": 0}
 USAGE = {"include_usage": True}
 
 
@@ -54,6 +56,15 @@ class Scenarios:
             "model": CALLS,
             "max_tokens": 200,
             "tools": [TOOL],
+            "tool_choice": "required",
+            "parallel_tool_calls": False,
+        }
+        self._responses = self._client.responses
+        self._calling_back: Any = {
+            **RESPOND,
+            "model": CALLS,
+            "max_output_tokens": 200,
+            "tools": [{"type": "function", **TOOL["function"]}],
             "tool_choice": "required",
             "parallel_tool_calls": False,
         }
@@ -157,6 +168,51 @@ class Scenarios:
         answer = self._client.completions.create(model=TEXT, prompt=["Once", "Twice"], max_tokens=12, temperature=0)
         same("choices", [choice.index for choice in answer.choices], [0, 1])
 
+    def response(self) -> None:
+        self._responded(self._responses.create(**RESPOND))
+
+    def response_stream(self) -> None:
+        self._responses_streamed(list(self._responses.create(**RESPOND, stream=True)))
+
+    def response_stream_left(self) -> None:
+        with self._responses.create(**RESPOND | {"max_output_tokens": 2_000}, stream=True) as stream:
+            next(event for event in stream if event.type == "response.output_text.delta")
+
+    async def async_response(self) -> None:
+        async with self._async() as client:
+            self._responded(await client.responses.create(**RESPOND))
+
+    async def async_response_streams_at_once(self) -> None:
+        async with self._async() as client:
+            streams = await asyncio.gather(*(client.responses.create(**RESPOND, stream=True) for _ in range(8)))
+            for stream in streams:
+                self._responses_streamed([event async for event in stream])
+
+    def response_tools(self) -> None:
+        [call] = self._responses.create(**self._calling_back).output
+        arguments(call.name, call.arguments)
+
+    def response_tools_stream(self) -> None:
+        events = list(self._responses.create(**self._calling_back, stream=True))
+        [call] = [event.item for event in events if event.type == "response.output_item.done"]
+        arguments(call.name, call.arguments)
+        told = "".join(event.delta for event in events if event.type == "response.function_call_arguments.delta")
+        same("arguments, piece by piece", json.loads(told), json.loads(call.arguments))
+
+    def response_to_a_turn(self) -> None:
+        before = [item.model_dump(exclude_none=True) for item in self._responses.create(**RESPOND).output]
+        turns = [{"role": "user", "content": GREETING}, *before, {"role": "user", "content": "Go on."}]
+        self._responded(self._responses.create(**RESPOND | {"input": turns}))
+
+    def response_of_what_has_none(self) -> None:
+        error = raised(openai.BadRequestError, lambda: self._responses.create(**RESPOND | {"model": NATIVE}))
+        same("code", (error.code, error.param), ("unsupported_parameter", "model"))
+
+    def response_to_a_long_prompt(self) -> None:
+        for stream in (False, True):
+            ask = partial(self._responses.create, **RESPOND | {"input": LONG, "stream": stream})
+            same("code", raised(openai.BadRequestError, ask).code, "context_length_exceeded")
+
     def embeddings(self) -> None:
         whole = self._client.embeddings.create(model=VECTORS, input=["one", GREETING])
         plain = self._client.embeddings.create(model=VECTORS, input=["one", GREETING], encoding_format="float")
@@ -231,6 +287,23 @@ class Scenarios:
 
     def _async(self) -> Any:
         return openai.AsyncOpenAI(base_url=self._url, api_key=self._told.secret, max_retries=0)
+
+    def _responded(self, response: Any) -> str:
+        """Check a response that was cut at its bound and return its text; llama.cpp calls that end an ordinary one."""
+        usage = response.usage
+        answered(response.output_text, "length", (usage.input_tokens, usage.output_tokens, usage.total_tokens))
+        same("state", (response.model, response.status, response.service_tier), (TEXT, "completed", "default"))
+        text: str = response.output_text
+        return text
+
+    def _responses_streamed(self, events: list[Any]) -> None:
+        """Check the events of one response: each beginning once, the text as the last event has it, nothing behind that."""
+        kinds = [event.type for event in events]
+        same("beginnings", kinds[:2], ["response.created", "response.in_progress"])
+        same("beginnings and ends", [kinds.count(kind) for kind in (*kinds[:2], "response.completed")], [1, 1, 1])
+        same("the last", kinds[-1], "response.completed")
+        text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        same("text", text, self._responded(events[-1].response))
 
     def _streamed(self, chunks: list[Any], model: str = TEXT) -> str:
         """Check a stream's chunks and return its text."""

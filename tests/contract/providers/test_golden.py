@@ -1,8 +1,8 @@
 """Golden bytes: what comes from an upstream, what goes to the client. One folder a dialect, named as configurations name it.
 
-A case is a folder with `case.json` and the bytes themselves. `stream` cases have `in.sse` and `out.sse`, `answer` cases `in.json`
-and `out.json`, `call` cases the client's `in.json` and the upstream's `out.json`, `failure` cases `in.json`. Without an `out`
-nothing goes out.
+`dialect.json` is about the provider. A case is a folder with `case.json` and the bytes themselves. `stream` cases have `in.sse`
+and `out.sse`, `answer` cases `in.json` and `out.json`, `call` cases the client's `in.json` and the upstream's `out.json`,
+`failure` cases `in.json`. Without an `out` nothing goes out.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Quirks, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import echoes
 from gateway.providers import DIALECTS, NATURES
@@ -21,15 +22,12 @@ from gateway.wire.request import Endpoint, parse
 
 HERE = Path(__file__).parent
 
-TIERS = {"anthropic": {Tier.DEFAULT: "standard_only", Tier.PRIORITY: "auto"}}
-"""The words of providers whose own ones a case is about."""
 
-CREDENTIALS = {
-    "openai": {b"authorization": b"Bearer sk-upstream"},
-    "anthropic": {b"x-api-key": b"sk-upstream"},
-    "azure": {b"api-key": b"sk-upstream"},
-}
-"""The only header that carries it."""
+class Speaker(msgspec.Struct, forbid_unknown_fields=True):
+    """The provider of a dialect's cases: the one header that carries its credential, and its words for tiers."""
+
+    credential: dict[str, str]
+    tiers: dict[Tier, str]
 
 
 class Expected(msgspec.Struct, forbid_unknown_fields=True):
@@ -78,6 +76,10 @@ def golden(folder: Path, name: str) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
+def speaker(folder: Path) -> Speaker:
+    return msgspec.json.decode((folder.parent / "dialect.json").read_bytes(), type=Speaker)
+
+
 def dialect(folder: Path, case: Case) -> tuple[Dialect, Provider]:
     provider = Provider(
         name="p",
@@ -86,7 +88,7 @@ def dialect(folder: Path, case: Case) -> tuple[Dialect, Provider]:
         base_url="https://up.example/v1",
         api_version=case.api_version,
         api_key=Secret("sk-upstream"),
-        tiers=TIERS.get(folder.parent.name, {Tier.DEFAULT: "standard", Tier.FLEX: "slow"}),
+        tiers=speaker(folder).tiers,
         quirks=case.quirks,
         endpoints=case.endpoints,
     )
@@ -101,13 +103,13 @@ def edits(case: Case, provider: Provider) -> Edits:
         id="made-1",
         created_s=1_700_000_000,
         show_usage=case.show_usage,
-        tariff=Tariff(Price(input=1000, output=2000, cached_input=500), echoes=echoes(case.tier, provider.tiers, {})),
+        tariff=Tariff(Price(input=1000, output=2000, cached_input=500), echoes=echoes(case.tier, provider, {})),
         upstream_model="up/internal",
     )
 
 
-def credential(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    return {name: value for name, value in headers if b"sk-upstream" in value}
+def credential(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in headers if b"sk-upstream" in value}
 
 
 def told(failed: Failed) -> Expected:
@@ -157,7 +159,7 @@ def test_calls(folder: Path, case: Case) -> None:
     assert found.body == golden(folder, "out.json")
     assert found.path == case.path
     assert (found.dropped, found.lowered) == (case.dropped, case.lowered)
-    assert credential(found.headers) == CREDENTIALS[provider.dialect]
+    assert credential(found.headers) == speaker(folder).credential
 
 
 @pytest.mark.parametrize(("folder", "case"), cases("failure"))

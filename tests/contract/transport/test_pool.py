@@ -7,8 +7,9 @@ import pytest
 
 from gateway.faults import Fault
 from gateway.policy.catalogue import Timeouts
-from gateway.upstream.pool import MAX_IDLE_S, Pool
-from gateway.upstream.transport import Occupancy, TransportError
+from gateway.upstream.http1 import MAX_IDLE_S, Connection
+from gateway.upstream.pool import Pool
+from gateway.upstream.transport import Occupancy, Transport, TransportError
 from tests.contract.transport.conftest import Bench, a_post, at_rest
 from tests.fakes.http_server import Call
 
@@ -289,3 +290,79 @@ async def test_the_last_used_connection_is_used_first_and_the_oldest_are_closed_
     assert transport.occupancy() == Occupancy(busy=0, idle=1, waiting=0)
     await server.until(lambda: len(server.lines) == 1)
     assert {await (await transport.open(a_post())).read(1)} == used
+
+
+def resting(transport: Transport) -> Connection:
+    """Return the one connection that rests."""
+    if not isinstance(transport, Pool):
+        pytest.skip("httpx heeds no such offer")
+    (connection,) = transport._idle
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("offer", "rest_s"),
+    [
+        ("timeout=5", 4.0),
+        ("timeout=5, max=100", 4.0),
+        ('max=100, Timeout = "7"', 6.0),
+        ("timeout=600", MAX_IDLE_S),
+        ("max=100", MAX_IDLE_S),
+        ("x-timeout=5", MAX_IDLE_S),
+        ("timeout=soon", MAX_IDLE_S),
+        ("timeout=99999999999999999999", MAX_IDLE_S),
+        ("", MAX_IDLE_S),
+    ],
+)
+async def test_a_connection_rests_no_longer_than_the_server_offers(bench: Bench, offer: str, rest_s: float) -> None:
+    async def script(call: Call) -> None:
+        call.reply(body=b"%d" % call.request.connection, headers=[("Keep-Alive", offer)])
+
+    server, transport = await bench.pair(script)
+    first = await (await transport.open(a_post())).read(1)
+    connection = resting(transport)
+    assert connection.rest_s == rest_s
+    assert await (await transport.open(a_post())).read(1) == first, "as long as it may rest it is used again"
+    connection.rested_since_s -= rest_s
+    assert await (await transport.open(a_post())).read(1) != first, "what rested for longer is passed over, swept or not"
+    await server.until(lambda: len(server.lines) == 1)
+
+
+async def test_each_rests_as_long_as_its_own_offer(plain: Bench) -> None:
+    together = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        if len(server.requests) == 2:
+            together.set()
+        await together.wait()
+        call.reply(body=b"hi", headers=[("Keep-Alive", f"timeout={call.request.body.decode()}")])
+
+    server, transport = await plain.pair(script)
+    if not isinstance(transport, Pool):
+        pytest.skip("httpx heeds no such offer")
+    for reply in await asyncio.gather(*(transport.open(a_post(offer)) for offer in (b"60", b"2"))):
+        await reply.read(2)
+    assert transport.occupancy().idle == 2
+    await server.until(lambda: len(server.lines) == 1)
+    (left,) = transport._idle
+    assert left.rest_s == MAX_IDLE_S
+
+
+@pytest.mark.parametrize("offer", ["timeout=0", "timeout=1"])
+async def test_an_offer_too_short_to_rest_is_none(plain: Bench, offer: str) -> None:
+    async def script(call: Call) -> None:
+        call.reply(body=b"hi", headers=[("Keep-Alive", offer)])
+
+    server, transport = await plain.pair(script, max_connections=1)
+    if not isinstance(transport, Pool):
+        pytest.skip("httpx heeds no such offer")
+
+    async def asked() -> None:
+        assert await (await transport.open(a_post())).read(2) == b"hi"
+
+    await asyncio.gather(*(asked() for _ in range(3)))
+    assert server.connections == 1, "who stands in line has it before it rests"
+    await server.until(lambda: not server.lines)
+    assert transport.occupancy() == Occupancy(busy=0, idle=0, waiting=0)
+    await asked()
+    assert server.connections == 2

@@ -18,6 +18,7 @@ from gateway.policy.leases import Buckets
 from gateway.policy.limits import Bucket
 
 PREFIX = cell_prefix("tg", "c0")
+BUDGETS = (Dimension.BUDGET, Dimension.BUDGET_TOKENS)
 
 
 class State(NamedTuple):
@@ -64,7 +65,7 @@ async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix
         if packed is not None:
             count, _, *figures = (int(figure) for figure in struct.unpack(f"<{len(packed) // 8}d", packed))
             reached[scope] = count
-            for dimension, at in (*PLACES.items(), (Dimension.BUDGET, BUDGET_PLACE)):
+            for dimension, at in (*PLACES.items(), *((dimension, BUDGET_PLACE) for dimension in BUDGETS)):
                 if (scope, dimension) in charges:
                     # A window's figures stand behind those of all buckets.
                     bucket = Bucket(*figures[at - 9 : at - 6], *figures[at + 9 : at + 12])

@@ -8,22 +8,26 @@ import pytest
 from gateway.admission.client import Admission
 from gateway.admission.failover import Failover
 from gateway.admission.spool import Spool
+from gateway.alerts import Alerts
 from gateway.budgets import Budgeted
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Row
 from gateway.policy.answers import Granted, Refused
 from gateway.policy.catalogue import Budget
 from gateway.policy.charges import Estimate
-from gateway.policy.limits import budget_charge
+from gateway.policy.limits import budget_charges
 from gateway.policy.periods import bounds_ms
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import Event, Rank
 from gateway.stores.spending import Spending
+from gateway.tasks import Owned
+from gateway.telemetry.cells import Cells
+from gateway.telemetry.labels import Labels
 from tests.integration.admission.rows import Clock, acquire, row, settle
 from tests.integration.admission.state import PREFIX, ask
 
-DAY = budget_charge("kb:ci", Budget(nano_usd=100, period="day"))
-MONTH = budget_charge("ob:acme", Budget(nano_usd=250, period="month"))
+[DAY] = budget_charges("kb:ci", Budget(nano_usd=100, period="day"))
+[MONTH] = budget_charges("ob:acme", Budget(nano_usd=250, period="month"))
 
 
 def costs(nano_usd: int) -> Estimate:
@@ -83,7 +87,8 @@ async def shop(admission: Admission, clock: Clock, spool: Spool, tmp_path: Path)
     url = f"sqlite:///{tmp_path}/ledger.db"
     writer, reader = Writer(url), Reader(url)
     await writer.migrate()
-    yield Shop(Budgeted(Failover(admission, None, spool), admission, Spending(reader)), admission, clock, writer)
+    alerts = Alerts(admission, Owned(), Cells(Labels.of((), ())))
+    yield Shop(Budgeted(Failover(admission, None, spool), admission, Spending(reader), alerts), admission, clock, writer)
     await reader.close()
     await writer.close()
 

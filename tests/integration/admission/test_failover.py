@@ -20,7 +20,7 @@ from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Order, Row, Seed
 from gateway.policy.answers import Granted, Queued, Refused, Turn
 from gateway.policy.catalogue import Budget, Limits, Tier
 from gateway.policy.charges import Charge, Estimate
-from gateway.policy.limits import budget_charge
+from gateway.policy.limits import budget_charges
 from gateway.tasks import Owned
 from tests.integration.admission.rows import TTL_MS, Clock, deployment_charges, estimate, key_charges, settle
 from tests.integration.admission.state import ask, ledger
@@ -197,7 +197,7 @@ async def test_nobody_waits_for_a_store_that_is_away(failover: Failover, connect
 
 
 USD = 10**9
-BUDGET = (budget_charge("kb:ci", Budget(nano_usd=1_000 * USD)),)
+BUDGET = budget_charges("kb:ci", Budget(nano_usd=1_000 * USD))
 
 
 def costing(usd: int) -> Row:

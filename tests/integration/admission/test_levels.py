@@ -13,7 +13,7 @@ from gateway.policy.answers import Level, Levels, Unseeded
 from gateway.policy.catalogue import Budget, Key, Limits, Org
 from gateway.policy.charges import Charge
 from gateway.policy.charging import Tenant
-from gateway.policy.limits import MINUTE_MS, budget_charge
+from gateway.policy.limits import MINUTE_MS, budget_charges
 from tests.integration.admission.rows import Clock, acquire, estimate, key_charges, row, settle
 from tests.integration.admission.state import PREFIX, ask
 from tests.sim.compare import Comparison, Tally
@@ -59,7 +59,7 @@ async def test_the_script_sees_what_the_specification_sees(connection: Connectio
 
 
 CHARGES = key_charges(Limits(rpm=5, tpm=600, rpd=9, concurrency=2))
-BUDGET = budget_charge("kb:ci", Budget(nano_usd=100, period="day"))
+[BUDGET] = budget_charges("kb:ci", Budget(nano_usd=100, period="day"))
 
 
 def figures(levels: Levels | Unseeded) -> list[tuple[str, int, int]]:

@@ -14,7 +14,7 @@ from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.charges import Dimension, Estimate
 from gateway.policy.claims import place_of
 from gateway.policy.lifetimes import LATE_MS, REAPED_AT_ONCE
-from gateway.policy.limits import MINUTE_MS, budget_charge
+from gateway.policy.limits import MINUTE_MS, budget_charges
 from gateway.policy.periods import PERIODS, bounds_ms
 from tests.integration.admission.rows import TTL_MS, Clock, acquire, estimate, key_charges, progress, row, settle, switch
 from tests.integration.admission.state import PREFIX, ask, ledger, pairs, stored
@@ -203,7 +203,7 @@ async def test_what_is_disabled_stays_so_for_ever(admission: Admission, connecti
 
 
 def budget_row(period: str, cost_nano_usd: int = 10) -> Row:
-    budget = budget_charge("kb:ci", Budget(nano_usd=100, period=period))
+    [budget] = budget_charges("kb:ci", Budget(nano_usd=100, period=period))
     return row((budget,), LIMITS, cost=Estimate(1, 1, 1, 2, cost_nano_usd=cost_nano_usd))
 
 

@@ -16,12 +16,16 @@ from gateway.admission.failover import Failover
 from gateway.admission.local import Local
 from gateway.admission.replay import Replay
 from gateway.admission.spool import Entry, Spool, entries, left_behind
+from gateway.alerts import Alerts
 from gateway.books import PATIENCE_S, Bookkeeper
 from gateway.policy.admission import Acquire, Adopt, Lesson, Row, Upstream
 from gateway.policy.answers import Granted
 from gateway.policy.catalogue import Dynamic, Limits, Tier
 from gateway.policy.experience import Experience
 from gateway.policy.record import Record
+from gateway.tasks import Owned
+from gateway.telemetry.cells import Cells
+from gateway.telemetry.labels import Labels
 from tests.integration.admission.rows import TTL_MS, Clock, deployment_charges, estimate, key_charges, settle
 from tests.integration.admission.state import ask, ledger
 
@@ -216,10 +220,11 @@ async def test_what_was_tried_long_enough_is_left_to_the_spool_and_told_once_the
 ) -> None:
     failover = Failover(admission, Local(clock), spool)
     now_s = iter([0.0, 1.0, PATIENCE_S])
-    books = Bookkeeper(failover, Nobody(), Experience(), lambda: next(now_s))
+    alerts = Alerts(admission, Owned(), Cells(Labels.of((), ())))
+    books = Bookkeeper(failover, Nobody(), Experience(), alerts, lambda: next(now_s))
     await alone(failover, connection)
     assert isinstance(await failover.acquire(Acquire("mine", (row(),), TTL_MS, b"opened")), Granted)
-    assert await books.settle(settle("mine")) is None
+    assert await books.settle(settle("mine"), ()) is None
     assert spool.left == {"mine"}
     await back(failover, connection)
     assert await ledger(connection) == [], "it is not what a worker goes on with"

@@ -81,3 +81,34 @@ def test_online_wants_tls_where_the_url_says_so(tmp_path: Path) -> None:
 def test_schema_prints_what_is_committed() -> None:
     result = CliRunner().invoke(tiergate, ["schema"])
     assert result.stdout_bytes == schema()
+
+
+REFUSE = "TIERGATE_REFUSE_EMBEDDED"
+
+
+@pytest.mark.parametrize("command", [["check"], ["serve", "--config"]])
+def test_one_of_several_gateways_keeps_nothing_for_itself(command: list[str], tmp_path: Path) -> None:
+    path = minimal(tmp_path, "http://127.0.0.1:9/v1")
+    result = CliRunner().invoke(tiergate, [*command, str(path)], obj={REFUSE: "1"})
+    assert (result.exit_code, result.stdout) == (78, "")
+    assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["database.url", "redis.url"]
+    assert all(REFUSE in line for line in result.stderr.splitlines())
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_one_alone_may(value: str, tmp_path: Path) -> None:
+    assert check(minimal(tmp_path, "http://127.0.0.1:9/v1"), **{REFUSE: value}).exit_code == 0
+
+
+def test_what_is_refused_is_told_on_its_own_line(tmp_path: Path) -> None:
+    path = minimal(tmp_path, "http://127.0.0.1:9/v1")
+    path.write_text(
+        f"redis: {{url: '${{URL}}'}}\ndatabase: {{single_host: true}}\nkeys_pepper: 0123456789abcdef\n{path.read_text()}"
+    )
+    own = check(path, **{REFUSE: "1", "URL": "redis://:a-secret-word@redis"})
+    embedded = check(path, **{REFUSE: "1", "URL": "embedded"})
+    assert [line.split(": ")[:2] for line in own.stderr.splitlines()] == [[f"{path}:2", "database.url"]]
+    assert [line.split(": ")[:2] for line in embedded.stderr.splitlines()] == [
+        [f"{path}:1", "redis.url"],
+        [f"{path}:2", "database.url"],
+    ]

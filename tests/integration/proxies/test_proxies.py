@@ -14,6 +14,7 @@ import httpx
 import msgspec
 import pytest
 import pytest_asyncio
+import yaml
 
 from gateway.config.structs.serving import Api, Bounds, Shutdown
 from gateway.policy.deadlines import LONGEST_S
@@ -30,7 +31,7 @@ from tests.valkey import Valkey
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 LIMIT = 10 << 20
-NOBODY_THERE = {"haproxy": 503, "nginx": 502}
+NOBODY_THERE = {"haproxy": 503, "nginx": 502, "envoy": 503}
 
 
 class Front:
@@ -228,4 +229,29 @@ async def test_the_figures_fit_those_of_the_gateway() -> None:
         assert idle_s < Api().keep_alive_s
     assert seconds(haproxy, "pool-purge-delay") < Api().keep_alive_s
     unnoticed_s = seconds(haproxy, "inter") + 2 * seconds(haproxy, "timeout check") + seconds(haproxy, "fastinter")
+    assert unnoticed_s < Shutdown().delay_s
+
+
+async def test_envoys_figures_fit_too() -> None:
+    text = (DEPLOY / "envoy" / "envoy.yaml").read_text()
+
+    def figure(path: str) -> float:
+        found: Any = yaml.safe_load(text)["static_resources"]
+        for part in path.split("."):
+            found = found[int(part)] if part.isdigit() else found[part]
+        return float(str(found).removesuffix("s"))
+
+    connections = "listeners.0.filter_chains.0.filters.0.typed_config"
+    assert figure(f"{connections}.stream_idle_timeout") > LONGEST_S
+    assert figure(f"{connections}.route_config.virtual_hosts.0.routes.1.route.idle_timeout") > LONGEST_S
+    assert figure(f"{connections}.route_config.virtual_hosts.0.routes.1.route.timeout") == 0
+    assert figure(f"{connections}.request_timeout") > Api().receipt_s
+    assert figure(f"{connections}.max_request_headers_kb") * 1024 == Bounds().header_bytes
+    [too_large] = re.findall(r"range_match: \{start: (\d+)", text)
+    assert int(too_large) == Bounds().body_bytes + 1
+    assert figure("clusters.0.connect_timeout") < 5
+    [idle_s] = re.findall(r"common_http_protocol_options: \{idle_timeout: (\d+)s\}", text)
+    assert int(idle_s) < Api().keep_alive_s
+    check = "clusters.0.health_checks.0"
+    unnoticed_s = figure(f"{check}.interval") + figure(f"{check}.unhealthy_interval") + 2 * figure(f"{check}.timeout")
     assert unnoticed_s < Shutdown().delay_s

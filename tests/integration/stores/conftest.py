@@ -1,7 +1,6 @@
 """A Valkey for the room's tests, emptied before each, and a fresh database file."""
 
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
@@ -27,14 +26,8 @@ async def redis(valkey: Valkey) -> AsyncIterator[Redis]:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/state/tiergate.db"
-
-
-@pytest.fixture
 async def writer(url: str) -> AsyncIterator[Writer]:
     writer = Writer(url)
-    await writer.migrate()
     yield writer
     await writer.close()
 

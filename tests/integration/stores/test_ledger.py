@@ -2,15 +2,15 @@
 
 import asyncio
 import random
-import sqlite3
 
 import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from gateway.stores.database import Reader, Writer
+from gateway.stores.engine import Database
 from gateway.stores.schema import ATTEMPTS, EVENTS
 from gateway.stores.stream import Backlog, Stream
 from gateway.tasks import Owned
@@ -76,15 +76,19 @@ async def test_a_locked_database_delays_rows_and_costs_no_delivery(
     redis: Redis, writer: Writer, reader: Reader, url: str
 ) -> None:
     await add(redis, *[fields("close", n) for n in range(20)])
-    other = sqlite3.connect(url.removeprefix("sqlite:///"), isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
+    engine = Database(url).open_to_write()
+    other = await engine.connect()
+    transaction = await other.begin()  # SQLite's is the lock of the whole file
+    if engine.dialect.name == "postgresql":
+        await other.execute(text("LOCK TABLE usage_event"))
     tally = Tally()
     ledger = consumer(redis, writer, tally)
     assert not await ledger.flush(0.5)
     assert tally.stored_count == 0
     assert await redis.xlen(KEY) == 20
-    other.execute("ROLLBACK")
-    other.close()
+    await transaction.rollback()
+    await other.close()
+    await engine.dispose()
     assert await ledger.flush(5)
     assert await counts(reader) == {"ok": 20}
     assert tally.buried_count == 0

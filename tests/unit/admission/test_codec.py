@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from gateway.admission.codec import (
     KEPT_ROWS,
-    MOST_NANO_USD,
+    MOST_SPENT,
     MOST_UNITS,
     EndingEncoder,
     RowEncoder,
@@ -21,15 +21,17 @@ from gateway.admission.codec import (
 )
 from gateway.policy.admission import Ending, Lesson, Precedence, Row, Sign, Upstream
 from gateway.policy.answers import Cause, Granted, Growth, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
-from gateway.policy.catalogue import Breaker, Budget, Dynamic, Limits, Tier
+from gateway.policy.catalogue import Breaker, Budget, Dynamic, Guards, Key, Limits, Org, Tier
 from gateway.policy.charges import Charge, Estimate, Reach
-from gateway.policy.limits import budget_charge, charges
+from gateway.policy.charging import Target, Tenant, target_charges
+from gateway.policy.limits import budget_charges, charges
 from gateway.policy.upstreams import Condition
+from tests.catalogues import TERMS, model
 
 PREFIX = "tg:v1:{c0}:"
 KEY = charges("k:ci", Limits(rpm=60, concurrency=2), reach=Reach.REQUEST, tenant=True, ends_walk=True)
 NOWHERE = Upstream()
-BUDGET = budget_charge("kb:ci", Budget(nano_usd=5_000_000_000))
+[BUDGET] = budget_charges("kb:ci", Budget(nano_usd=5_000_000_000))
 GROWS = charges(
     "k:ci",
     Limits(rpm=60, concurrency=2, dynamic=Dynamic(window_ms=900_000, ceiling_milli=20_000)),
@@ -64,6 +66,34 @@ def test_a_budget_has_the_first_place_of_a_scope_of_its_own() -> None:
     encoded = RowEncoder(PREFIX).encode(row((BUDGET, *KEY)))
     assert encoded.keys == ("tg:v1:{c0}:kb:month:ci", "tg:v1:{c0}:k:ci")
     assert unpacked(encoded.groups[0]) == [0, 1, 9, 1, 5, 5_000_000_000, 0, 0, 1]
+
+
+def test_its_tokens_have_the_same_place_of_another() -> None:
+    encoded = RowEncoder(PREFIX).encode(row((*budget_charges("kb:ci", Budget(tokens=700, period="day")), *KEY)))
+    assert encoded.keys == ("tg:v1:{c0}:kb:day:ci:tokens", "tg:v1:{c0}:k:ci")
+    assert unpacked(encoded.groups[0]) == [0, 1, 9, 1, 6, 700, 0, 86_400_000, 1]
+
+
+def test_however_many_scopes_a_row_has_one_digit_tells() -> None:
+    every, budget = Limits(rpm=1, concurrency=1), Budget(nano_usd=1, tokens=1)
+    key = Key(
+        id="ci",
+        name="ci",
+        org="acme",
+        plan="p",
+        project="search",
+        limits=every,
+        per_model={"m": every},
+        flex=Guards(rpm=1),
+        budget=budget,
+        project_budgets={"search": budget},
+        project_limits={"search": every},
+    )
+    org, served = Org(name="acme", limits=every, per_model={"m": every}, budget=budget), model("m", limits=every)
+    target = Target(served, served.deployments[0], Tier.FLEX)
+    charged = target_charges(Tenant(key, org), target, TERMS[Tier.FLEX], walks_past_rates=False)
+    encoded = RowEncoder(PREFIX).encode(row(charged))
+    assert (len(encoded.keys), [seat[:2] for seat in encoded.seats]) == (14, [b"0e", b"1e"])
 
 
 def test_a_scope_that_grows_says_by_which_windows_and_how_far() -> None:
@@ -120,10 +150,11 @@ def test_charges_of_a_scope_stand_together() -> None:
 @pytest.mark.parametrize(
     ("figures", "told"),
     [
-        (Estimate(1, 2, 3, 5), [1, 2, 3, 5, 1, 0]),
-        (Estimate(0, -2, 10**18, 10**18), [0, 0, MOST_UNITS, MOST_UNITS, 1, 0]),
-        (Estimate(1, 2, 3, 5, cost_nano_usd=-1), [1, 2, 3, 5, 1, 0]),
-        (Estimate(1, 2, 3, 5, cost_nano_usd=10**18), [1, 2, 3, 5, 1, MOST_NANO_USD]),
+        (Estimate(1, 2, 3, 5), [1, 2, 3, 5, 1, 0, 0]),
+        (Estimate(0, -2, 10**18, 10**18), [0, 0, MOST_UNITS, MOST_UNITS, 1, 0, 0]),
+        (Estimate(1, 2, 3, 5, cost_nano_usd=-1), [1, 2, 3, 5, 1, 0, 0]),
+        (Estimate(1, 2, 3, 5, cost_nano_usd=10**18, budget_tokens=7), [1, 2, 3, 5, 1, MOST_SPENT, 7]),
+        (Estimate(1, 2, 3, 5, budget_tokens=10**18), [1, 2, 3, 5, 1, 0, MOST_SPENT]),
     ],
 )
 def test_figures_are_bounded(figures: Estimate, told: list[int]) -> None:
@@ -135,14 +166,21 @@ def test_a_lesson_and_what_it_comes_to() -> None:
     assert encode_lesson(Lesson("acme", "m", 300_000, 700)) == ("acme", "m", 300_000, 700)
     assert encode_lesson(Lesson("acme", "m", 0, 10**18)) == ("acme", "m", 0, MOST_UNITS)
     assert posted(7, 1) == Posted(7, opened=True)
-    assert posted(7, 0, 300_000, 735, 20) == Posted(7, opened=False, learned=Learned(300_000, 735, 20))
+    assert posted(7, 1, [50, 9]) == Posted(7, opened=True, budgets=(50, 9))
+    assert posted(7, 0, [], 300_000, 735, 20) == Posted(7, opened=False, learned=Learned(300_000, 735, 20))
 
 
 def test_a_grant() -> None:
     rows = (row(ONE), row(KEY))
-    found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1], 1), rows)
+    found = verdict(packed(0, 7, 1, [1, 2, 3, 4, 5, 0], [0, 0, -1, 1], 1, 9), rows)
     levels = (Level(KEY[0], 1, 2, 3), Level(KEY[1], 4, 5, 0))
-    assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, Cause.TOO_LARGE),), watched=True)
+    assert found == Granted(1, 7, levels, (Refusal(0, ONE[0], None, Cause.TOO_LARGE),), watched=True, epoch=9)
+
+
+def test_a_grant_of_the_release_before_tells_no_epoch() -> None:
+    found = verdict(packed(0, 7, 0, [1, 2, 3], [], 0), (row(ONE[:1]),))
+    assert isinstance(found, Granted)
+    assert found.epoch is None
 
 
 def test_the_level_of_what_grows_is_that_of_the_charge_in_force() -> None:

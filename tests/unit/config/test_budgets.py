@@ -4,7 +4,7 @@ import pytest
 
 from gateway.config.check import check
 from gateway.config.compile import compile_catalogue
-from gateway.policy.catalogue import Budget, Key
+from gateway.policy.catalogue import Budget, Key, Limits
 from tests.unit.config.reading import config, lines, read
 
 KEY = "keys: [{name: k, org: acme, plan: p, secret: 0123456789abcdef%s}]\n"
@@ -36,11 +36,25 @@ def test_budgets_of_org_and_projects_reach_the_catalogue() -> None:
     assert key.project_budgets == {"a": Budget(nano_usd=2_500_000_000, period="week")}
 
 
+def test_tokens_and_alerts_reach_the_catalogue() -> None:
+    plans = "plans: {p: {budget: {tokens: 9, period: week, alert: 0.29}}}\norgs: {acme: {}}\n"
+    assert key_of(plans + KEY % "").budget == Budget(tokens=9, period="week", alert_ppm=290_000)
+    own = ", budget: {usd: 1, tokens: 7, alert: 1}"
+    assert key_of(plans + KEY % own).budget == Budget(nano_usd=10**9, tokens=7, alert_ppm=1_000_000)
+
+
+def test_limits_of_projects_reach_the_catalogue() -> None:
+    text = "orgs: {acme: {projects: {a: {limits: {rpm: 5, concurrency: 2}}, b: {}}}}\nplans: {p: {}}\n"
+    assert key_of(text + KEY % "").project_limits == {"a": Limits(rpm=5, concurrency=2), "b": Limits()}
+
+
 @pytest.mark.parametrize(
     ("budgets", "key", "needed"),
     [
         ("plans: {p: {}}\norgs: {acme: {}}", "", False),
         ("plans: {p: {budget: {usd: 5}}}\norgs: {acme: {}}", "", True),
+        ("plans: {p: {budget: {tokens: 5}}}\norgs: {acme: {budget: {tokens: 9}}}", "", False),
+        ("plans: {p: {budget: {tokens: 5}}}\norgs: {acme: {budget: {usd: 9, tokens: 9}}}", "", True),
         ("plans: {p: {budget: {usd: 5}, models: [small]}}\norgs: {acme: {}}", "", False),
         ("plans: {p: {budget: {usd: 5}, models: ['b*']}}\norgs: {acme: {}}", "", True),
         ("plans: {p: {}}\norgs: {acme: {}}", ", budget: {usd: 5}", True),

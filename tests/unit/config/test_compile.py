@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import pytest
 
 from gateway.config.compile import compile_catalogue
@@ -8,7 +10,6 @@ from gateway.policy.catalogue import (
     Guards,
     Key,
     Limits,
-    Price,
     Tier,
     TierTerms,
     Timeouts,
@@ -79,14 +80,17 @@ models:
 
 
 @pytest.mark.parametrize(
-    ("usd", "nano_usd"), [("0.23", 230), ("0.001", 1), ("0", 0), ("15", 15_000), ("2.5", 2500), ("0.29", 290)]
+    ("usd", "nano_usd"),
+    [("0.23", 230), ("0.001", 1), ("0", 0), ("15", 15_000), ("2.5", 2500), ("0.29", 290), ("0.0375", Fraction(75, 2))],
 )
-def test_a_price_is_whole_nano_usd_a_token(usd: str, nano_usd: int) -> None:
+def test_a_price_is_exact(usd: str, nano_usd: int | Fraction) -> None:
     text = f"""
 providers: {{p: {{base_url: https://a}}}}
 models: {{a: {{deployments: [{{provider: p, model: m}}], price: {{input: {usd}, output: {usd}}}}}}}
 """
-    assert compile_catalogue(read(text).config, PEPPER).models["a"].price == Price(input=nano_usd, output=nano_usd)
+    price = compile_catalogue(read(text).config, PEPPER).models["a"].price
+    assert price is not None
+    assert (price.input, price.output, price.cached_input) == (nano_usd, nano_usd, None)
 
 
 def test_a_model_without_a_price_costs_nothing_known() -> None:
@@ -182,5 +186,5 @@ def test_the_walk_and_the_privacy_of_providers_are_taken_over() -> None:
 
 
 def test_who_hears_of_traces() -> None:
-    assert not catalogue("").models["small"].deployments[0].provider.propagates
-    assert catalogue("telemetry: {propagate: [local]}").models["small"].deployments[0].provider.propagates
+    assert not catalogue("").models["small"].deployments[0].provider.hears_of_traces
+    assert catalogue("telemetry: {propagate: [local]}").models["small"].deployments[0].provider.hears_of_traces

@@ -1,6 +1,7 @@
 import pytest
 
 from gateway.config.structs import Config
+from gateway.providers import DIALECTS
 from tests.unit.config.reading import MINIMAL, config, lines, read
 
 
@@ -114,3 +115,12 @@ def test_a_value_of_the_environment_never_shows() -> None:
     parsed = read(text, {"X": canary})
     assert len(parsed.problems) == 5
     assert canary not in "".join(lines(parsed.problems)) + repr(parsed.config)
+
+
+def test_a_file_may_name_the_dialects_that_there_are_and_no_other() -> None:
+    for name in DIALECTS:
+        found = read(f"providers: {{local: {{base_url: https://api.example.com/v1, dialect: {name}}}}}")
+        assert (lines(found.problems), found.config.providers["local"].dialect) == ([], name)
+    (problem,) = problems("providers: {local: {base_url: https://api.example.com/v1, dialect: opnai}}")
+    assert problem.startswith(f"providers.local.dialect: expected one of {', '.join(sorted(DIALECTS))}, got 'opnai'")
+    assert problem.endswith("(did you mean 'openai'?)")

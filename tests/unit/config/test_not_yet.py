@@ -13,17 +13,6 @@ ASKED_FOR = {
     "ops.trusted_proxies": "ops: {trusted_proxies: [10.0.0.0/8]}",
     "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
     "redis.cells": "redis: {cells: 2}",
-    "database.url": "database: {url: 'postgresql://h/d'}",
-    "database.pool": "database: {pool: 20}",
-    "plans.*.budget.tokens": "plans: {p: {budget: {tokens: 5}}}",
-    "keys.*.budget.tokens": "keys: [{name: k, secret: 0123456789abcdef, budget: {tokens: 5}}]",
-    "orgs.*.budget.tokens": "orgs: {o: {budget: {tokens: 5}}}",
-    "orgs.*.projects.*.budget.tokens": "orgs: {o: {projects: {p: {budget: {tokens: 5}}}}}",
-    "plans.*.budget.alert": "plans: {p: {budget: {usd: 5, alert: 0.5}}}",
-    "keys.*.budget.alert": "keys: [{name: k, secret: 0123456789abcdef, budget: {usd: 5, alert: 0.5}}]",
-    "orgs.*.budget.alert": "orgs: {o: {budget: {usd: 5, alert: 0.5}}}",
-    "orgs.*.projects.*.budget.alert": "orgs: {o: {projects: {p: {budget: {usd: 5, alert: 0.5}}}}}",
-    "orgs.*.projects.*.limits": "orgs: {o: {projects: {p: {limits: {rpm: 5}}}}}",
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
     "ledger.durability": "ledger: {durability: strict}",
@@ -35,26 +24,16 @@ ASKED_FOR = {
 }
 OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",
-    "tier_echo": "when_applied",
-    "quirks.finish_chunk_usage": "true",
 }
 OF_A_MODEL = {
     "strategy": "latency",
     "capabilities.priority_field": "true",
-    "price.steps": "[{above: 200000, input: 2, output: 4}]",
-    "price.tiers": "{flex: {input: 1, output: 1}}",
-    "price.cache_write": "1",
-    "price.reasoning": "1",
-    "price.per_request": "0.01",
-    "price.from": "2027-01-01",
 }
-OF_A_DEPLOYMENT = {"capabilities": "{tools: false}", "cost": "{input: 1, output: 1}"}
+OF_A_DEPLOYMENT = {"capabilities": "{tools: false}"}
 
 
 def _nested(field: str, value: str) -> str:
     section, _, name = field.rpartition(".")
-    if section == "price":
-        return f"price: {{input: 1, output: 1, {name}: {value}}}"
     return f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
 
 

@@ -74,9 +74,12 @@ def test_what_is_no_redis_is_refused_without_showing_it(url: str, why: str) -> N
     assert "secret-word" not in reported
 
 
-def test_what_is_no_database_is_refused() -> None:
-    reported = lines(findings("database: {url: 'mysql://u:secret-word@h'}").errors)
-    assert reported == ["database.url: expected a URL such as sqlite:///var/tiergate.db"]
+@pytest.mark.parametrize(
+    "url", ["mysql://u:secret-word@h/d", "postgresql://u:secret-word@h", "postgresql:///?host=h", "sqlite:///"]
+)
+def test_what_is_no_database_is_refused(url: str) -> None:
+    reported = lines(findings(f"database: {{url: '{url}'}}").errors)
+    assert reported == ["database.url: expected sqlite:///var/tiergate.db or postgresql://user:password@host/name"]
 
 
 @pytest.mark.parametrize(

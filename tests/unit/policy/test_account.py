@@ -24,6 +24,7 @@ KEY = key(
     budget=Budget(nano_usd=5_000_000_500, period="day"),
     project="search",
     project_budgets={"search": Budget(nano_usd=7_000_000_000, period="week")},
+    project_limits={"search": Limits(rpd=8)},
     expires_at_s=1_800_000_000.5,
 )
 ORG = Org(
@@ -46,7 +47,13 @@ def told(*, of: Key = KEY, contract: Contract = OPENAI, **figures: Any) -> Accou
 
 def test_ones_own_buckets_are_read_and_the_shared_ones_are_not() -> None:
     assert scopes(own_charges(TENANT, MODELS)) == ["kb:day:k1", "k:k1", "km:k1:m", "km:k1:qwen:7b", "kf:k1", "kx:k1"]
-    assert scopes(shared_charges(TENANT, MODELS)) == ["pb:week:acme:search", "ob:month:acme", "o:acme", "om:acme:m"]
+    assert scopes(shared_charges(TENANT, MODELS)) == [
+        "pb:week:acme:search",
+        "ob:month:acme",
+        "p:acme:search",
+        "o:acme",
+        "om:acme:m",
+    ]
 
 
 def test_they_are_the_buckets_that_requests_are_charged_to() -> None:
@@ -78,7 +85,7 @@ def test_a_limit_with_its_level() -> None:
     assert found["key", "qwen:7b", "tpm"].remaining == 995
     assert found["key", "m", "concurrency"].limit == 3
     assert found["over-limit", None, "concurrency"].remaining == 0, "never less than nothing"
-    assert {place for place in found if place[0] != "org"} == {
+    assert {place for place in found if place[0] not in ("project", "org")} == {
         ("key", None, "rpm"),
         ("key", None, "concurrency"),
         ("key", "m", "concurrency"),
@@ -108,6 +115,22 @@ def test_money_is_never_told_too_well() -> None:
     assert (line.limit_micro_usd, line.spent_micro_usd, line.held_micro_usd) == (5_000_000, 1_000_001, 1)
     assert line.remaining_micro_usd == 4_000_000
     assert told(level=6 * 10**9).budgets[0].remaining_micro_usd == 0
+
+
+def test_tokens_are_told_beside_money_and_whether_the_operator_has_heard() -> None:
+    spender = key(budget=Budget(nano_usd=4_000, tokens=1_000, period="day", alert_ppm=500_000))
+    money, tokens = told(of=spender, level=400, held=100).budgets[:2]
+    assert (money.limit_micro_usd, money.limit_tokens, money.spent_tokens, money.alerted) == (4, None, None, False)
+    assert (tokens.limit_tokens, tokens.spent_tokens, tokens.held_tokens, tokens.remaining_tokens) == (1_000, 400, 100, 500)
+    assert (tokens.scope, tokens.period, tokens.limit_micro_usd, tokens.alert) == ("key", "day", None, 0.5)
+    assert told(of=spender, level=500).budgets[1].alerted
+    assert {line.alerted for line in told(of=spender).budgets if line.scope == "org"} == {None}
+
+
+def test_a_projects_limits_come_as_they_are_written() -> None:
+    by = key(project="search", project_limits={"search": Limits(rpm=7)})
+    [line] = [line for line in told(of=by, level=3).limits if line.scope == "project"]
+    assert (line.model, line.kind, line.limit, line.used, line.remaining) == (None, "rpm", 7, None, None)
 
 
 def test_a_budget_resets_with_its_period() -> None:

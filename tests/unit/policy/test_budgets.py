@@ -7,12 +7,15 @@ from gateway.policy.answers import Cause, Granted, Refused, Unseeded
 from gateway.policy.catalogue import Budget, Limits
 from gateway.policy.charges import Charge, Estimate
 from gateway.policy.claims import place_of
-from gateway.policy.limits import DAY_MS, budget_charge
+from gateway.policy.limits import DAY_MS, budget_charges
 from tests.unit.policy.leases import NOW_MS, TTL_MS, Store, deployment, key, row
 
-DAY = budget_charge("kb:ci", Budget(nano_usd=100, period="day"))
-MONTH = budget_charge("ob:acme", Budget(nano_usd=1_000, period="month"))
+[DAY] = budget_charges("kb:ci", Budget(nano_usd=100, period="day"))
+[MONTH] = budget_charges("ob:acme", Budget(nano_usd=1_000, period="month"))
 SLOT = deployment("a/one", Limits(concurrency=9))
+
+
+BOTH = budget_charges("kb:ci", Budget(nano_usd=100, tokens=50, period="day"))
 
 
 def costs(nano_usd: int) -> Estimate:
@@ -136,6 +139,45 @@ def test_what_an_adopted_lease_holds_counts_once_it_is_known_what_was_spent() ->
     store.settle("mine", costs(35))
     bucket = store.buckets.buckets[place_of(DAY)]
     assert (bucket.debt, bucket.held) == (85, 10)
+
+
+def takes(nano_usd: int, tokens: int) -> Estimate:
+    return Estimate(1, 10, 20, 30, cost_nano_usd=nano_usd, budget_tokens=tokens)
+
+
+def test_tokens_are_held_at_the_most_and_spent_at_the_end_as_they_were() -> None:
+    money, tokens = BOTH
+    store = known(*BOTH)
+    store.acquire("mine", row(BOTH, SLOT, cost=takes(40, 45)))
+    assert (level(store, money), level(store, tokens)) == ((0, 40), (0, 45))
+    store.progress("mine", takes(3, 7))
+    assert (level(store, money), level(store, tokens)) == ((0, 40), (0, 45)), "what is reported is not spent yet"
+    verdict = store.acquire("other", row(BOTH, SLOT, cost=takes(1, 6)))
+    assert isinstance(verdict, Refused)
+    assert [each.charge for each in verdict.refusals] == [tokens]
+    store.settle("mine", takes(9, 21))
+    assert (level(store, money), level(store, tokens)) == ((9, 0), (21, 0))
+
+
+def test_what_lapses_has_spent_the_tokens_that_it_last_reported() -> None:
+    store = known(*BOTH)
+    store.acquire("mine", row(BOTH, SLOT, cost=takes(40, 45)))
+    store.progress("mine", takes(3, 7))
+    store.now_ms += TTL_MS
+    store.buckets.expire(store.now_ms)
+    assert [level(store, charge) for charge in BOTH] == [(3, 0), (7, 0)]
+    assert store.settle("mine", takes(9, 21)).budgets == (9, 21), "and late only the rest"
+
+
+def test_an_end_says_what_is_spent_of_each_budget() -> None:
+    store = known(*BOTH, spent=5)
+    for lease_id in ("one", "two", "three"):
+        store.acquire(lease_id, row(BOTH, SLOT, cost=takes(10, 10)))
+    assert store.settle("one", takes(2, 3)).budgets == (7, 8)
+    assert store.settle("one", takes(2, 3)).budgets == (), "it ended before"
+    assert store.settle("two", takes(2, 3), capacity=True).budgets == ()
+    store.now_ms += DAY_MS
+    assert store.settle("three", takes(2, 3)).budgets == (2, 3), "of the period in which it ends"
 
 
 @pytest.mark.parametrize("cost", [0, 100])

@@ -5,7 +5,7 @@ import pytest
 from gateway.policy.catalogue import Budget, Guards, Limits, Org, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Reach
 from gateway.policy.charging import MOST_SLOTS, Target, Tenant, ceiling, target_charges
-from gateway.policy.limits import budget_charge, payer_of
+from gateway.policy.limits import budget_charges, payer_of
 from tests.catalogues import TERMS, deployment, key, model
 
 FULL = Limits(rpm=10, tpm=1000, rpd=100, concurrency=4)
@@ -94,7 +94,38 @@ def test_budgets_stand_first_and_hold_for_every_tier(tier: Tier) -> None:
     assert not any(c.is_budget for c in charges[3:])
 
 
+def test_tokens_stand_beside_the_money_of_their_budget() -> None:
+    spender = key(
+        budget=Budget(tokens=7, period="day"), project="search", project_budgets={"search": Budget(nano_usd=2, tokens=9)}
+    )
+    target = Target(MODEL, MODEL.deployments[0], Tier.FLEX)
+    found = target_charges(
+        Tenant(spender, Org(name="acme", budget=Budget(tokens=8))), target, TERMS[Tier.FLEX], walks_past_rates=True
+    )
+    assert [(c.scope, c.dimension, c.capacity) for c in found if c.is_budget] == [
+        ("kb:day:k1:tokens", Dimension.BUDGET_TOKENS, 7),
+        ("pb:month:acme:search", Dimension.BUDGET, 2),
+        ("pb:month:acme:search:tokens", Dimension.BUDGET_TOKENS, 9),
+        ("ob:month:acme:tokens", Dimension.BUDGET_TOKENS, 8),
+    ]
+
+
+def in_project(tier: Tier, project: str | None) -> set[tuple[str, Dimension]]:
+    by = key(limits=FULL, project=project, project_limits={"search": Limits(rpm=5, tpm=900, concurrency=2), "chat": Limits()})
+    target = Target(MODEL, MODEL.deployments[0], tier)
+    found = target_charges(Tenant(by, ORG), target, TERMS[tier], walks_past_rates=False)
+    return {(c.scope, c.dimension) for c in found if c.scope.startswith("p:") and c.tenant and c.ends_walk}
+
+
+@pytest.mark.parametrize("tier", Tier)
+def test_a_project_has_limits_of_its_own_like_the_orgs(tier: Tier) -> None:
+    slots = {("p:acme:search", Dimension.CONCURRENCY)}
+    rates = {("p:acme:search", Dimension.RPM), ("p:acme:search", Dimension.TPM)}
+    assert in_project(tier, "search") == (slots | rates if tier in (Tier.PRIORITY, Tier.DEFAULT) else slots)
+    assert in_project(tier, "chat") == in_project(tier, "unlimited") == in_project(tier, None) == set()
+
+
 def test_the_ledger_knows_whose_a_budget_is() -> None:
-    owners = ("kb:k1", "pb:acme:search", "ob:acme")
-    found = [payer_of(budget_charge(owner, Budget(nano_usd=1, period="week"))) for owner in owners]
-    assert found == [{"key_id": "k1"}, {"org": "acme", "project": "search"}, {"org": "acme"}]
+    owners, both = ("kb:k1", "pb:acme:search", "ob:acme"), Budget(nano_usd=1, tokens=9, period="week")
+    found = [payer_of(each) for owner in owners for each in budget_charges(owner, both)]
+    assert found[::2] == found[1::2] == [{"key_id": "k1"}, {"org": "acme", "project": "search"}, {"org": "acme"}]

@@ -3,9 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.policy.answers import Learned
-from gateway.policy.catalogue import Price
 from gateway.policy.charges import Estimate
-from gateway.policy.estimates import FEWEST_SAMPLES, FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_nano_usd
+from gateway.policy.estimates import FEWEST_SAMPLES, FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_spent
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.wire.request import Endpoint
 from tests.catalogues import model, request
@@ -49,7 +49,7 @@ def test_the_hold_is_bounded(fields: dict[str, int], cap: int | None, bucket: in
 )
 def test_the_most_that_a_request_may_cost(fields: dict[str, int], bounds: dict[str, int], output: int) -> None:
     asked, tariff = request("m", prompt_tokens=7, **fields), Tariff(Price(input=1_000_000, output=3))
-    assert most_nano_usd(asked, model("m", **bounds), tariff) == 7_000_000 + 3 * output
+    assert most_spent(asked, model("m", **bounds), tariff) == (7_000_000 + 3 * output, 7 + output)
 
 
 @given(
@@ -98,4 +98,4 @@ def test_what_generates_nothing_costs_its_input_alone(fields: dict[str, int]) ->
     asked = request("m", endpoint=Endpoint.EMBEDDINGS, prompt_tokens=7, **fields)
     known = Learned(p95_tokens=900, samples=FEWEST_SAMPLES)
     assert estimate(asked, model("m", max_output_tokens=100), 800, known) == Estimate(1, 7, 0, 7)
-    assert most_nano_usd(asked, model("m"), Tariff(Price(input=10, output=1_000))) == 70
+    assert most_spent(asked, model("m"), Tariff(Price(input=10, output=1_000))) == (70, 7)

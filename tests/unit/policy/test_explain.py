@@ -13,7 +13,6 @@ from gateway.policy.catalogue import (
     Guards,
     Key,
     Limits,
-    Price,
     Queue,
     Secret,
     Tier,
@@ -22,6 +21,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.explain import Asked, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
+from gateway.policy.prices import Price
 from gateway.providers import NATURES
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
@@ -325,6 +325,29 @@ def test_a_budget_is_told_with_what_the_dearest_target_may_cost() -> None:
         None,
     )
     assert charge.rule == "budget of key or plan, in each UTC month: the most that the dearest target may cost"
+
+
+def test_a_budget_of_tokens_and_a_projects_limits_are_told() -> None:
+    by = key(budget=Budget(tokens=9_000, period="day"), project="search", project_limits={"search": Limits(rpm=7)})
+    tokens, rpm, _ = told(catalogue(model("A")), by, max_tokens=50).targets[0].charges
+    assert (tokens.bucket, tokens.dimension, tokens.limit, tokens.unit) == ("kb:day:k1:tokens", "budget_tokens", 9_000, "tokens")
+    assert tokens.cost == told(catalogue(model("A")), by, max_tokens=50).targets[0].hold.input_tokens + 50
+    assert tokens.rule == "budget of key or plan, in each UTC day: the most that any target may take"
+    assert (rpm.scope, rpm.bucket, rpm.limit, rpm.rule) == ("project", "p:acme:search", 7, "limits of the project")
+
+
+@pytest.mark.parametrize(
+    ("rights", "code", "words"),
+    [
+        ({"budget": Budget(nano_usd=100)}, "insufficient_quota", "this key, 0.0000001 USD a month"),
+        ({"budget": Budget(tokens=20)}, "insufficient_quota", "this key, 20 tokens a month, which begins anew on 1970-02-01"),
+        ({"budget": Budget(tokens=900), "limits": Limits(tpm=20)}, "rate_limit_exceeded", "too large"),
+    ],
+)
+def test_what_not_even_an_unspent_budget_holds_is_told(rights: dict[str, Any], code: str, words: str) -> None:
+    refused = told(catalogue(model("A", price=PRICE)), key(**rights), max_tokens=50).refused
+    assert refused is not None
+    assert (refused.code, words in refused.message) == (code, True)
 
 
 def test_a_deployment_whose_dialect_has_no_words_is_left_out_with_the_field() -> None:

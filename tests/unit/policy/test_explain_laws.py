@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gateway.errors import GatewayError, status_of
-from gateway.policy.catalogue import Catalogue, Guards, Key, Limits, Model, Price, Tier
+from gateway.policy.catalogue import Catalogue, Guards, Key, Limits, Model, Tier
 from gateway.policy.charging import MOST_SLOTS
 from gateway.policy.explain import Asked, explain
 from gateway.policy.explanation import TargetStep
+from gateway.policy.prices import Price
 from gateway.policy.routing import Candidate, Plan, Planner
 from gateway.policy.tiers import wish
 from gateway.wire.request import Endpoint, parse

@@ -16,7 +16,6 @@ from gateway.policy.catalogue import (
     Guards,
     Limits,
     Model,
-    Price,
     Queue,
     Tier,
     TierTerms,
@@ -24,8 +23,9 @@ from gateway.policy.catalogue import (
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.estimates import LONGEST_HOLD_TOKENS
 from gateway.policy.experience import Experience
-from gateway.policy.limits import budget_charge, charges
+from gateway.policy.limits import budget_charges, charges
 from gateway.policy.patience import NO_PATIENCE
+from gateway.policy.prices import Price
 from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, refusal_status, remaining
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest
@@ -318,7 +318,7 @@ def test_a_key_pays_from_the_budget_of_the_project_that_it_works_for() -> None:
 
 OWN = charges("k:k1", Limits(rpm=1), reach=Reach.REQUEST, tenant=True)[0]
 ROOM = charges("d:a/one", Limits(concurrency=1), reach=Reach.DEPLOYMENT, tenant=False)[0]
-MONEY = budget_charge("kb:k1", Budget(nano_usd=1))
+[MONEY] = budget_charges("kb:k1", Budget(nano_usd=1))
 
 
 @pytest.mark.parametrize(

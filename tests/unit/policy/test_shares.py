@@ -11,12 +11,12 @@ from gateway.policy.allowances import Allowances
 from gateway.policy.answers import Granted, Level, Refusal, Refused
 from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
 from gateway.policy.charges import Kind
-from gateway.policy.limits import budget_charge
+from gateway.policy.limits import budget_charges
 from gateway.policy.shares import Waived, placed, shared, without_flex
 from tests.unit.policy.leases import deployment, figures, key
 
 USD = 10**9
-BUDGET = budget_charge("kb:ci", Budget(nano_usd=1_000 * USD))
+[BUDGET] = budget_charges("kb:ci", Budget(nano_usd=1_000 * USD))
 LIMITS = Limits(rpm=60, tpm=6_000, rpd=100, concurrency=10)
 
 
@@ -50,7 +50,7 @@ def test_flex_hears_that_nothing_is_left_and_what_nobody_counts_hears_nothing() 
     refused = without_flex([row(Tier.NO_LIMIT), row(Tier.FLEX)], 7)
     assert refused is not None
     assert ([each.row for each in refused.refusals], refused.local) == ([1], True)
-    assert isinstance(verdicts.refused([row(Tier.NO_LIMIT), row(Tier.FLEX)], refused.refusals), FlexNoCapacity)
+    assert isinstance(verdicts.refused([row(Tier.NO_LIMIT), row(Tier.FLEX)], refused.refusals, 7), FlexNoCapacity)
     assert without_flex([row(Tier.NO_LIMIT)], 7) is None
 
 
@@ -112,7 +112,7 @@ def test_of_a_budget_a_two_hundredth_is_spent_alone_and_no_more_than_its_share_o
 
 
 def test_less_than_a_dollar_is_little_of_any_budget() -> None:
-    small = budget_charge("kb:ci", Budget(nano_usd=2 * USD))
+    [small] = budget_charges("kb:ci", Budget(nano_usd=2 * USD))
     allowances = Allowances()
     allowances.note((Level(small, USD, 0, 0),))
     assert allowances.of(small, 1) == USD // 100
@@ -120,9 +120,22 @@ def test_less_than_a_dollar_is_little_of_any_budget() -> None:
     assert allowances.of(small, 1) == 0
 
 
+def test_of_tokens_a_share_is_little_and_no_figure() -> None:
+    [small] = budget_charges("kb:ci", Budget(tokens=1_000))
+    allowances = Allowances()
+    assert allowances.of(small, 1) == 0, "nothing is known of it"
+    for left, allowed in ((1_000, 5), (20, 5), (19, 0)):
+        allowances.note((Level(small, 1_000 - left, 0, 0),))
+        assert allowances.of(small, 1) == allowed
+    asking = replace(spends(0), charges=(small, *key(LIMITS)), estimate=replace(figures(), budget_tokens=6))
+    allowances.note((Level(small, 0, 0, 0),))
+    assert not allowances.cover(asking, 1)
+    assert allowances.cover(replace(asking, estimate=replace(figures(), budget_tokens=5)), 1)
+
+
 @given(st.integers(0, 10**15), st.integers(0, 10**15), st.integers(1, 100))
 def test_all_allowances_together_never_pass_what_was_left(whole: int, spent: int, gateways: int) -> None:
-    budget = budget_charge("kb:ci", Budget(nano_usd=whole))
+    [budget] = budget_charges("kb:ci", Budget(nano_usd=whole))
     allowances = Allowances()
     allowances.note((Level(budget, spent, 0, 0),))
     assert gateways * allowances.of(budget, gateways) <= max(0, whole - spent)

@@ -4,10 +4,11 @@ import pytest
 
 from gateway.errors import InvalidValue, Unprocessable
 from gateway.policy.catalogue import Guards, Tier
-from gateway.policy.tiers import WORDS, Echo, Wish, echoes, served, wish
+from gateway.policy.tiers import NO_ECHOES, WORDS, Echo, Echoes, Wish, echoes, served, wish
 from gateway.wire.request import Endpoint
-from tests.catalogues import TERMS, key, model
+from tests.catalogues import TERMS, key, model, provider
 
+GROQS = {Tier.DEFAULT: "on_demand", Tier.PRIORITY: "performance", Tier.FLEX: "flex"}
 CHAT, COMPLETIONS = Endpoint.CHAT, Endpoint.COMPLETIONS
 OVER = Guards()
 
@@ -99,7 +100,30 @@ def test_a_key_may_rather_be_refused() -> None:
 
 
 def test_only_lower_tiers_are_echoed() -> None:
-    words = {Tier.DEFAULT: "on_demand", Tier.PRIORITY: "performance", Tier.FLEX: "flex"}
-    assert echoes(Tier.PRIORITY, words, TERMS) == {"on_demand": Echo(Tier.DEFAULT, 1.0), "flex": Echo(Tier.FLEX, 0.8)}
-    assert echoes(Tier.FLEX, words, TERMS) == {}
-    assert echoes(Tier.NO_LIMIT, words, TERMS) == {}, "a provider that was sent no tier has no say"
+    told = provider(tiers=GROQS)
+    assert echoes(Tier.PRIORITY, told, TERMS) == Echoes({"on_demand": Echo(Tier.DEFAULT, 1.0), "flex": Echo(Tier.FLEX, 0.8)})
+    assert echoes(Tier.FLEX, told, TERMS) == Echoes({})
+    assert echoes(Tier.NO_LIMIT, told, TERMS) == NO_ECHOES, "a provider that was sent no tier has no say"
+
+
+@pytest.mark.parametrize(
+    ("sent", "word", "served_at"),
+    [
+        (Tier.PRIORITY, None, Tier.DEFAULT),
+        (Tier.PRIORITY, "performance", Tier.PRIORITY),
+        (Tier.PRIORITY, "on_demand", Tier.DEFAULT),
+        (Tier.PRIORITY, "flex", Tier.FLEX),
+        pytest.param(Tier.PRIORITY, "turbo", Tier.DEFAULT, id="a word that means nothing here is none"),
+        pytest.param(Tier.DEFAULT, None, Tier.DEFAULT, id="default is what silence means"),
+        pytest.param(Tier.DEFAULT, "performance", Tier.DEFAULT, id="never upward"),
+        pytest.param(Tier.FLEX, None, Tier.FLEX, id="silence is not upward either"),
+        pytest.param(Tier.OVER_LIMIT, None, Tier.OVER_LIMIT, id="nothing lower is said"),
+        pytest.param(Tier.NO_LIMIT, None, Tier.NO_LIMIT, id="nothing was sent"),
+    ],
+)
+def test_a_provider_may_name_a_tier_only_when_it_applied_it(sent: Tier, word: str | None, served_at: Tier) -> None:
+    told = echoes(sent, provider(tiers={**GROQS, Tier.OVER_LIMIT: "auto"}, names_tier_always=False), TERMS)
+    echo = told.of(word)
+    assert (sent if echo is None else echo.tier) == served_at
+    assert echo is None or echo.multiplier == TERMS[served_at].price
+    assert told.naming(str(served_at)) == echo, "an answer that names the tier tells as much"

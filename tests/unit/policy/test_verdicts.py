@@ -7,12 +7,16 @@ from gateway.policy.answers import Cause, Growth, Level, Refusal
 from gateway.policy.catalogue import Budget, Dynamic, Limits, Tier
 from gateway.policy.charges import Charge, Dimension, Estimate, Kind, Reach, Unit
 from gateway.policy.growth import at_scale
-from gateway.policy.limits import budget_charge, charges
+from gateway.policy.limits import budget_charges, charges
 from gateway.policy.record import Outcome
 from gateway.policy.verdicts import duration, exhausted, outcome, rate_headers, refused, telling
 
 DYNAMIC = Dynamic(window_ms=900_000, ceiling_milli=20_000)
 ESTIMATE = Estimate(1, 10, 90, 100)
+
+
+NOW_MS = 1_790_942_400_000
+"""12:00 UTC of a Friday, 2026-10-02."""
 
 
 def charge(dimension: Dimension = Dimension.RPM, *, tenant: bool = True, ends_walk: bool = True, limit: int = 10) -> Charge:
@@ -65,7 +69,7 @@ OFF = Refusal(0, ROOM, None, Cause.DISABLED)
     ],
 )
 def test_three_causes_stay_apart(rows: list[Row], refusals: list[Refusal], code: str, wait_ms: int) -> None:
-    error = refused(rows, refusals)
+    error = refused(rows, refusals, NOW_MS)
     assert (error.error_code, error.retry_after_ms) == (code, wait_ms)
 
 
@@ -78,14 +82,20 @@ def test_three_causes_stay_apart(rows: list[Row], refusals: list[Refusal], code:
     ],
 )
 def test_a_refusal_names_its_limit(dimension: Dimension, kind: str, text: str) -> None:
-    error = refused([row()], [no(0, charge(dimension))])
+    error = refused([row()], [no(0, charge(dimension))], NOW_MS)
     assert isinstance(error, RateLimited)
     assert error.error_type == kind
     assert text in error.message
 
 
+def test_a_limit_of_a_project_names_it() -> None:
+    [rpm, slots] = charges("p:acme:search", Limits(rpm=10, concurrency=3), reach=Reach.REQUEST, tenant=True, ends_walk=True)
+    assert "requests per minute (RPM) of this project: limit 10" in refused([row()], [no(0, rpm)], NOW_MS).message
+    assert "3 concurrent requests of this project are running" in refused([row()], [no(0, slots)], NOW_MS).message
+
+
 def test_what_can_never_fit_says_so_and_suggests_no_wait() -> None:
-    error = refused([row()], [no(0, charge(Dimension.TPM), None, never=True)])
+    error = refused([row()], [no(0, charge(Dimension.TPM), None, never=True)], NOW_MS)
     assert (error.error_type, error.retryable, error.retry_after_ms) == ("tokens", False, None)
     assert "too large" in error.message
     assert "requested 100" in error.message
@@ -195,15 +205,18 @@ def test_a_limit_that_ends_a_walk_comes_after_a_providers_failure() -> None:
 @pytest.mark.parametrize(
     ("owner", "words"),
     [
-        ("kb:k1", "this key, 2.5 USD a week"),
-        ("pb:a:s", "this project, 2.5 USD a week"),
-        ("ob:a", "this organization, 2.5 USD a week"),
+        ("kb:k1", "may cost more than is left of the budget of this key, 2.5 USD a week"),
+        ("pb:a:s", "may cost more than is left of the budget of this project, 2.5 USD a week"),
+        ("ob:a", "may cost more than is left of the budget of this organization, 2.5 USD a week"),
+        ("ob:a:tokens", "may take more than is left of the budget of this organization, 7000 tokens a week"),
     ],
 )
 def test_a_budget_ends_the_walk_whatever_else_refused(owner: str, words: str) -> None:
-    spent = budget_charge(owner, Budget(nano_usd=2_500_000_000, period="week"))
+    both = budget_charges(owner.removesuffix(":tokens"), Budget(nano_usd=2_500_000_000, tokens=7_000, period="week"))
+    spent = both[owner.endswith(":tokens")]
+    words = f"{words}, which begins anew on 2026-10-05 at 00:00 UTC"
     for refusals in ([no(0, spent, None, never=True)], [no(0, ROOM), no(1, spent, None)], [no(0, PASSED), no(1, spent)]):
-        error = refused([row(), row()], refusals)
+        error = refused([row(), row()], refusals, NOW_MS)
         assert (error.error_code, error.error_type, error.retryable) == ("insufficient_quota", "insufficient_quota", False)
         assert (error.retry_after_ms, words in error.message) == (None, True)
 

@@ -6,7 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Quirks, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.providers.openai import OpenAI
 from gateway.providers.protocol import Answer, Call, Edits

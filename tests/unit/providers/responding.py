@@ -7,7 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.faults import Failed
-from gateway.policy.catalogue import Deployment, Price, Provider, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.providers import DIALECTS, NATURES
 from gateway.providers.protocol import Answer, Call, Edits

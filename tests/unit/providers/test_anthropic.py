@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from gateway.errors import InvalidJson
 from gateway.faults import Failed, Fault
-from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Quirks, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.policy.tiers import echoes
 from gateway.providers.anthropic import Anthropic
@@ -366,11 +367,13 @@ class TestThinking:
 
 class TestAnswer:
     def test_what_was_used_is_charged(self) -> None:
-        priced = msgspec.structs.replace(EDITS, tariff=Tariff(Price(input=1000, output=2000, cached_input=100)))
+        price = Price(input=1000, output=2000, cached_input=100, cache_write=1250)
+        priced = msgspec.structs.replace(EDITS, tariff=Tariff(price))
         found = DIALECT.answer(message(cache_creation_input_tokens=5, cache_read_input_tokens=85), priced)
         assert isinstance(found, Answer)
-        assert found.usage == Usage(input=100, output=20, cached=85)
-        assert msgspec.json.decode(found.body)["usage"]["estimated_cost"] == (15 * 1000 + 85 * 100 + 20 * 2000) / 1e9
+        assert found.usage == Usage(input=100, output=20, cached=85, cache_write=5)
+        cost = (10 * 1000 + 85 * 100 + 5 * 1250 + 20 * 2000) / 1e9
+        assert msgspec.json.decode(found.body)["usage"]["estimated_cost"] == cost
 
     @pytest.mark.parametrize(
         ("tier", "word", "shown"),
@@ -384,7 +387,7 @@ class TestAnswer:
         ],
     )
     def test_a_lower_tier_is_read_back(self, tier: Tier, word: str | None, shown: str) -> None:
-        asked = msgspec.structs.replace(EDITS, tier=str(tier), tariff=Tariff(echoes=echoes(tier, PROVIDER.tiers, {})))
+        asked = msgspec.structs.replace(EDITS, tier=str(tier), tariff=Tariff(echoes=echoes(tier, PROVIDER, {})))
         found = DIALECT.answer(message({"type": "text", "text": "x"}, service_tier=word), asked)
         assert isinstance(found, Answer)
         assert msgspec.json.decode(found.body)["service_tier"] == shown

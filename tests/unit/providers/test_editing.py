@@ -1,12 +1,15 @@
 import pytest
 
-from gateway.policy.catalogue import Price, Tier
+from gateway.policy.catalogue import Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import Echo, Echoes
 from gateway.wire.usage import Usage
 from tests.unit.providers.streams import DONE, chunk, edits, ends, event, role, run, says, usage
 
 SHOWN = edits(show_usage=True)
+LOWER = Echoes({"on_demand": Echo(Tier.DEFAULT, 1.0)})
+APPLIED = Echoes({"priority": Echo(Tier.PRIORITY, 1.5)}, Echo(Tier.DEFAULT, 1.0))
 
 
 def test_untouched_bytes_stay() -> None:
@@ -18,7 +21,7 @@ def test_untouched_bytes_stay() -> None:
 
 class TestUsage:
     def test_asked_for_it_is_the_last_event_with_our_cost_and_without_theirs(self) -> None:
-        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), 1.5))
+        priced = edits(show_usage=True, tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5)))
         told = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1}, prompt_tokens_details={"cached_tokens": 4})
         found = run(role(), says("a"), ends(), chunk([], usage=told), DONE, edits=priced)
         last = found.chunks[-1]
@@ -101,18 +104,29 @@ class TestIdentity:
         lower = edits(
             tier="priority",
             show_usage=True,
-            tariff=Tariff(Price(input=1000, output=2000), 1.5, {"on_demand": Echo(Tier.DEFAULT, 1.0)}),
+            tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), LOWER),
         )
         found = run(role(), says("a", service_tier="on_demand"), ends(), chunk([], usage=usage()), DONE, edits=lower)
         assert {sent["service_tier"] for sent in found.chunks} == {"default"}
         assert found.reader.tier == "on_demand"
         assert found.chunks[-1]["usage"] == usage(estimated_cost=5e-05)
 
-    def test_a_tier_that_is_told_too_late_changes_nothing(self) -> None:
-        lower = edits(tier="priority", tariff=Tariff(echoes={"on_demand": Echo(Tier.DEFAULT, 1.0)}))
-        found = run(says("a"), ends(service_tier="on_demand"), DONE, edits=lower)
-        assert {sent["service_tier"] for sent in found.chunks} == {"priority"}
-        assert found.reader.tier is None
+    def test_a_tier_that_is_told_late_holds_from_there_on(self) -> None:
+        dear = Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), LOWER)
+        lower = edits(tier="priority", show_usage=True, tariff=dear)
+        told = (says("b", service_tier="on_demand"), says("c", service_tier="on_demand"), ends(), chunk([], usage=usage()))
+        found = run(says("a"), says("a"), *told, DONE, edits=lower)
+        assert [sent["service_tier"] for sent in found.chunks] == ["priority"] * 2 + ["default"] * 4
+        assert found.reader.tier == "on_demand"
+        assert found.chunks[-1]["usage"] == usage(estimated_cost=5e-05)
+
+    def test_a_provider_that_is_silent_of_a_tier_has_not_applied_it(self) -> None:
+        lower = edits(tier="priority", tariff=Tariff(echoes=APPLIED))
+        found = run(says("a"), says("b"), ends(), DONE, edits=lower)
+        assert {sent["service_tier"] for sent in found.chunks} == {"default"}
+        found = run(says("a"), ends(service_tier="priority"), DONE, edits=lower)
+        assert [sent["service_tier"] for sent in found.chunks] == ["default", "priority"]
+        assert found.reader.tier == "priority"
 
     def test_without_a_tier_there_is_no_member(self) -> None:
         found = run(says("a", service_tier="default"), says("b", service_tier="default"), ends(), DONE, edits=edits(tier=None))

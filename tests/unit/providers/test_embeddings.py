@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.faults import Failed, Fault
-from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Quirks, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
 from gateway.providers.embeddings import NoVectorError, as_base64, as_numbers
 from gateway.providers.openai import OpenAI

@@ -155,7 +155,11 @@ class TestTheOtherFields:
 class TestAWholeAnswer:
     def test_its_words_and_figures(self) -> None:
         told = usage(
-            10, 20, prompt_tokens_details={"cached_tokens": 4}, completion_tokens_details={"reasoning_tokens": 5}, cost=9
+            10,
+            20,
+            prompt_tokens_details={"cached_tokens": 4, "cache_write_tokens": 1},
+            completion_tokens_details={"reasoning_tokens": 5},
+            cost=9,
         )
         found = message(chat(says("Hello"), usage=told))
         assert found == {
@@ -167,8 +171,8 @@ class TestAWholeAnswer:
             "stop_reason": "end_turn",
             "stop_sequence": None,
             "usage": {
-                "input_tokens": 6,
-                "cache_creation_input_tokens": 0,
+                "input_tokens": 5,
+                "cache_creation_input_tokens": 1,
                 "cache_read_input_tokens": 4,
                 "output_tokens": 20,
                 "output_tokens_details": {"thinking_tokens": 5},

@@ -5,9 +5,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.faults import Failed, Fault
-from gateway.policy.catalogue import Price, Tier
+from gateway.policy.catalogue import Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import Echo, Echoes
 from gateway.providers.protocol import Answer
 from tests.fakes.anthropic import HELLO, begins, block, ends, event, failing, text
 from tests.fakes.anthropic import message as whole
@@ -84,7 +85,8 @@ class TestAWholeAnswer:
         assert msgspec.json.decode(found.body)["usage"] == {**usage, "service_tier": "standard", "estimated_cost": COST}
 
     def test_a_lower_tier_is_named(self) -> None:
-        tariff = Tariff(Price(input=1000, output=2000), 1.5, {"standard_only": Echo(Tier.DEFAULT, 1.0)})
+        echoes = Echoes({"standard_only": Echo(Tier.DEFAULT, 1.0)})
+        tariff = Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), echoes)
         served = whole(usage={"input_tokens": 10, "output_tokens": 20, "service_tier": "standard"})
         usage = message(served, CLAUDE, replace(EDITS, tier="priority", tariff=tariff))["usage"]
         assert (usage["service_tier"], usage["estimated_cost"]) == ("standard", COST)

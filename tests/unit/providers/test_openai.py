@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.faults import Failed, Fault
-from gateway.policy.catalogue import Deployment, Price, Provider, Quirks, Secret, Tier
+from gateway.policy.catalogue import Deployment, Provider, Quirks, Secret, Tier
+from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import Echo, Echoes
 from gateway.providers import DIALECTS
 from gateway.providers.openai import OpenAI
 from gateway.providers.protocol import Answer, Call
@@ -219,15 +220,17 @@ class TestAnswer:
     def test_costs_are_ours(self) -> None:
         priced = Price(input=1000, output=2000)
         theirs = usage(cost=0.8, estimated_cost=0.9, cost_details={"a": 1})
-        assert answered(completion(usage=theirs), tariff=Tariff(priced, 0.8))["usage"] == usage(estimated_cost=4e-05)
+        assert answered(completion(usage=theirs), tariff=Tariff(priced, Echo(Tier.PRIORITY, 0.8)))["usage"] == usage(
+            estimated_cost=4e-05
+        )
         assert answered(completion(usage=theirs))["usage"] == usage()
 
     def test_a_lower_tier_is_shown_and_priced(self) -> None:
-        lower = {"on_demand": Echo(Tier.DEFAULT, 1.0)}
+        lower = Echoes({"on_demand": Echo(Tier.DEFAULT, 1.0)})
         found = answered(
             completion(service_tier="on_demand"),
             tier="priority",
-            tariff=Tariff(Price(input=1000, output=2000), 1.5, lower),
+            tariff=Tariff(Price(input=1000, output=2000), Echo(Tier.PRIORITY, 1.5), lower),
         )
         assert (found["service_tier"], found["usage"]) == ("default", usage(estimated_cost=5e-05))
         assert (

@@ -39,6 +39,7 @@ def test_an_event_that_says_nothing_is_dropped(payload: bytes) -> None:
 
 
 ON_FINISH = edits(usage_on_finish=True)
+COMES_THERE = edits(usage_on_finish=True, usage_with_finish=True)
 
 stream_parts = st.lists(
     st.sampled_from(
@@ -94,8 +95,9 @@ class TestUsageOnTheFinish:
             pytest.param((says("a"), chunk([], usage=usage()), DONE), id="told where a finish is missing"),
         ],
     )
-    def test_it_is_told_there_and_nowhere_else(self, events: tuple[bytes, ...]) -> None:
-        found = run(role(), *events, edits=ON_FINISH)
+    @pytest.mark.parametrize("wanted", [ON_FINISH, COMES_THERE])
+    def test_it_is_told_there_and_nowhere_else(self, events: tuple[bytes, ...], wanted: Edits) -> None:
+        found = run(role(), *events, edits=wanted)
         *others, last = found.chunks
         assert (found.failed, found.finishes, found.text) == (None, [(0, "stop")], {0: "a"})
         assert (last["usage"], [sent.get("usage") for sent in others]) == (usage(), [None] * len(others))
@@ -106,12 +108,47 @@ class TestUsageOnTheFinish:
         assert [sent.get("usage") for sent in found.chunks] == [None, None, None, usage()]
         assert found.finishes == [(0, "stop"), (1, "length")]
 
-    def test_a_finish_that_waits_is_never_lost(self) -> None:
-        for events in ((), (DONE,), (event(b'{"error":{"message":"lost"}}'),), (event(b"{"),), (says("late"), ends("length"))):
-            found = run(says("a"), ends(), *events, edits=ON_FINISH)
+    @pytest.mark.parametrize("told", [None, usage()])
+    @pytest.mark.parametrize("wanted", [ON_FINISH, COMES_THERE])
+    def test_a_finish_that_waits_is_never_lost(self, wanted: Edits, told: object) -> None:
+        for events in (
+            (),
+            (DONE,),
+            (event(b'{"error":{"message":"lost"}}'),),
+            (event(b"{"),),
+            (says("late"), ends("length"), DONE),
+        ):
+            found = run(says("a"), ends(usage=told), *events, edits=wanted)
             assert found.finishes[0] == (0, "stop")
+            assert len(found.finishes) == (2 if len(events) == 3 else 1)
             assert found.text[0].startswith("a")
-            assert not [sent for sent in found.chunks if sent.get("usage")]
+            assert len([sent for sent in found.chunks if sent.get("usage")]) <= (told is not None)
+
+
+class TestUsageThatComesWithTheFinish:
+    @pytest.mark.parametrize("wanted", [COMES_THERE, edits(show_usage=True, usage_with_finish=True)])
+    def test_nobody_waits_for_the_end_mark(self, wanted: Edits) -> None:
+        reader = OpenAIStream(wanted)
+        step = reader.feed(says("a") + ends(usage=usage()))
+        assert (step.out.count(b'"finish_reason":"stop"'), step.out.count(b'"prompt_tokens":10')) == (1, 1)
+        assert reader.feed(DONE).out == DONE
+
+    def test_a_client_that_asked_has_it_behind_the_finish(self) -> None:
+        found = run(says("a"), ends(usage=usage()), DONE, edits=edits(show_usage=True, usage_with_finish=True))
+        assert [(sent["choices"] == [], sent.get("usage")) for sent in found.chunks] == [
+            (False, None),
+            (False, None),
+            (True, usage()),
+        ]
+
+    def test_running_totals_before_it_are_not_it(self) -> None:
+        found = run(says("a", usage=usage(10, 1)), ends(), chunk([], usage=usage()), DONE, edits=COMES_THERE)
+        assert [sent.get("usage") for sent in found.chunks] == [None, usage()]
+
+    def test_what_comes_behind_it_all_the_same_is_charged_and_not_told_twice(self) -> None:
+        found = run(says("a"), ends(usage=usage()), chunk([], usage=usage(10, 30)), DONE, edits=COMES_THERE)
+        assert [sent.get("usage") for sent in found.chunks] == [None, usage()]
+        assert found.reader.usage == Usage(input=10, output=30)
 
 
 class TestCommitPoint:

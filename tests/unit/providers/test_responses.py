@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gateway.faults import Failed, Fault
 from gateway.policy.catalogue import Quirks, Tier
 from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import Echo, Echoes
 from gateway.providers.protocol import Answer
 from gateway.wire.request import Endpoint
 from tests.fakes.responses import CALL, HELLO, USAGE, encode, response, text, thought
@@ -96,8 +96,11 @@ class TestAnswers:
         assert msgspec.json.decode(found.body)["id"] == "resp_ours"
 
     def test_a_lower_tier_is_echoed(self) -> None:
-        echoes = {"default": Echo(Tier.DEFAULT, 1.0)}
-        found = answer(encode(response()), replace(EDITS, tier="priority", tariff=Tariff(EDITS.tariff.price, 2.0, echoes)))
+        echoes = Echoes({"default": Echo(Tier.DEFAULT, 1.0)})
+        found = answer(
+            encode(response()),
+            replace(EDITS, tier="priority", tariff=Tariff(EDITS.tariff.price, Echo(Tier.PRIORITY, 2.0), echoes)),
+        )
         assert isinstance(found, Answer)
         shown = msgspec.json.decode(found.body)
         assert (shown["service_tier"], shown["usage"]["estimated_cost"]) == ("default", COST)

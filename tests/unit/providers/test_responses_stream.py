@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gateway.faults import Fault
 from gateway.policy.catalogue import Tier
 from gateway.policy.pricing import Tariff
-from gateway.policy.tiers import Echo
+from gateway.policy.tiers import Echo, Echoes
 from gateway.providers.protocol import Answer
 from gateway.providers.responses_stream import ResponsesStream
 from tests.fakes.openai import DONE
@@ -92,8 +92,9 @@ class TestWhatGoesOut:
         assert {each["response"]["id"] for each in events_of(found.out)} == {"resp_ours"}
 
     def test_the_last_word_on_the_tier_counts(self) -> None:
-        echoes = {"default": Echo(Tier.DEFAULT, 1.0)}
-        found = play(stream(), replace(EDITS, tier="priority", tariff=Tariff(EDITS.tariff.price, 2.0, echoes)))
+        echoes = Echoes({"default": Echo(Tier.DEFAULT, 1.0)})
+        tariff = Tariff(EDITS.tariff.price, Echo(Tier.PRIORITY, 2.0), echoes)
+        found = play(stream(), replace(EDITS, tier="priority", tariff=tariff))
         shown = [each["response"]["service_tier"] for each in events(found.out) if "response" in each]
         assert (shown, found.reader.tier) == (["priority", "priority", "default"], "default")
         assert events(found.out)[-1]["response"]["usage"]["estimated_cost"] == COST

@@ -42,6 +42,10 @@ CLOSED = Closed(
 )
 
 
+ADDED = (("own_cost_nano_usd", None), ("price_version", None), ("cache_write_tokens", 0))
+"""What closings have told since, and what a row says where they do not."""
+
+
 def as_lua_packs(text: bytes) -> bytes:
     for most, header in ((0x1F, b""), (0xFF, b"\xd9"), (0xFFFF, b"\xda")):
         if len(text) <= most:
@@ -79,8 +83,17 @@ def test_a_closing_repeats_its_opening() -> None:
 
 
 def test_an_event_has_the_fields_of_what_it_is_read_from_in_their_order() -> None:
-    _, *end, _ = Closed.__struct_fields__
-    assert Event.__struct_fields__ == (*Opened.__struct_fields__, "rank", *end, "tried")
+    _, *end = ("tried" if name == "attempts" else name for name in Closed.__struct_fields__)
+    assert Event.__struct_fields__ == (*Opened.__struct_fields__, "rank", *end)
+
+
+@pytest.mark.parametrize("added", range(1, 4))
+def test_two_releases_read_each_others_closings(added: int) -> None:
+    packed = pack(msgspec.structs.replace(CLOSED, own_cost_nano_usd=7, price_version="v", cache_write_tokens=3))
+    whole: list[object] = msgspec.msgpack.decode(packed)
+    before = decode(entry("close", pack(whole[:-added])))
+    assert before == msgspec.structs.replace(decode(entry("close", packed)), **dict(ADDED[-added:]))
+    assert decode(entry("close", pack([*whole, "of a release to come"]))) == decode(entry("close", packed))
 
 
 @pytest.mark.parametrize("padding", [0, 40, 300, 70_000])

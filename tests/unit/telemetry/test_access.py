@@ -6,6 +6,7 @@ import msgspec
 from gateway.policy.record import Outcome, Record
 from gateway.policy.spans import Span
 from gateway.telemetry.access import AccessLog, Line, as_json, as_text
+from gateway.wire.usage import Usage
 from tests.unit.telemetry.records import attempt, record
 
 
@@ -28,6 +29,14 @@ def test_a_refusal_has_nulls_not_zeros_for_what_nobody_knows() -> None:
     line = msgspec.json.decode(as_json(refused))
     assert line["outcome"] == "rejected"
     assert (line["duration_ms"], line["ttft_ms"], line["cost_nano_usd"], line["key_id"]) == (None, None, None, None)
+    assert (line["own_cost_nano_usd"], line["price_version"]) == (None, None)
+
+
+def test_a_cost_comes_with_its_price_and_what_the_operator_pays() -> None:
+    used = Usage(input=26, cached=20, cache_write=4, output=9)
+    line = msgspec.json.decode(as_json(record(own_cost_nano_usd=700_000, price_version="config-1", usage=used)))
+    assert (line["cost_nano_usd"], line["own_cost_nano_usd"], line["price_version"]) == (1_500_000, 700_000, "config-1")
+    assert (line["cached_tokens"], line["cache_write_tokens"]) == (20, 4)
 
 
 def test_words_of_the_client_are_cut_and_cannot_break_the_line() -> None:

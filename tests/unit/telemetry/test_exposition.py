@@ -37,6 +37,13 @@ def test_every_known_series_starts_at_zero() -> None:
     assert value(found["tiergate_inflight_requests"], "tiergate_inflight_requests", tier="priority", stream="true") == 0
 
 
+def test_alerts_of_budgets_show_by_whose_they_are() -> None:
+    cells = Cells(LABELS)
+    cells.budget_alerts["org",] += 2
+    family = families(cells)["tiergate_budget_alerts"]
+    assert {each.labels["scope"]: each.value for each in family.samples} == {"key": 0, "project": 0, "org": 2}
+
+
 def test_events_that_were_left_out_show_from_zero_on() -> None:
     cells = Cells(LABELS)
     cells.observe(record(strange_events=3))

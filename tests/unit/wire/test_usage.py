@@ -23,6 +23,14 @@ from gateway.wire.usage import MOST_TOKENS, Usage, read_usage, usage_of
             Usage(input=5, output=1, cached=5),
         ),
         (
+            b'{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":5,"cache_write_tokens":3}}',
+            Usage(input=9, output=1, cached=5, cache_write=3),
+        ),
+        (
+            b'{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":5,"cache_write_tokens":30}}',
+            Usage(input=9, output=1, cached=5, cache_write=4),
+        ),
+        (
             b'{"prompt_tokens":64,"completion_tokens":135,"completion_tokens_details":{"reasoning_tokens":78}}',
             Usage(input=64, output=135, reasoning=78),
         ),
@@ -83,7 +91,7 @@ figures = st.integers() | st.floats() | st.none() | st.text(max_size=3)
         optional={
             "prompt_tokens": figures,
             "completion_tokens": figures,
-            "prompt_tokens_details": st.none() | st.fixed_dictionaries({"cached_tokens": figures}),
+            "prompt_tokens_details": st.none() | st.fixed_dictionaries({"cached_tokens": figures, "cache_write_tokens": figures}),
             "completion_tokens_details": figures | st.fixed_dictionaries({"reasoning_tokens": figures}),
         },
     )
@@ -91,7 +99,7 @@ figures = st.integers() | st.floats() | st.none() | st.text(max_size=3)
 def test_no_statement_makes_a_figure_that_cannot_be(stated: dict[str, object]) -> None:
     usage = read_usage(stated)
     if usage is not None:
-        assert 0 <= usage.cached <= usage.input <= MOST_TOKENS
+        assert 0 <= usage.cached <= usage.cached + usage.cache_write <= usage.input <= MOST_TOKENS
         assert 0 <= usage.reasoning <= usage.output <= MOST_TOKENS
 
 
