@@ -23,7 +23,7 @@ from gateway.admission.connection import AdmissionUnavailable, Argument, Connect
 from gateway.admission.scripts import Script
 from gateway.policy.admission import Acquire, Adopt, Order, Progress, Report, Row, Seed, Settle, Switch, Upstream
 from gateway.policy.answers import Granted, Levels, Posted, Turn, Unseeded, Verdict
-from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.breaker import USUAL_BREAKER, Breaker
 from gateway.policy.charges import Charge
 from gateway.policy.standing import Standing, standing
 

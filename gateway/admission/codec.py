@@ -22,7 +22,7 @@ from gateway.policy.answers import (
     Unseeded,
     Verdict,
 )
-from gateway.policy.catalogue import Breaker
+from gateway.policy.breaker import Breaker
 from gateway.policy.charges import Charge, Dimension, Estimate, Kind
 from gateway.policy.growth import at_scale
 from gateway.policy.limits import LAYOUT

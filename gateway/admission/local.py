@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gateway.policy.admission import NO_ENDING, Acquire, Order, Report, Row, Seed, Settle, Switch, Upstream, Word
 from gateway.policy.allowances import Allowances
 from gateway.policy.answers import Cause, Granted, Queued, Refused, Spent, Unseeded, Verdict
-from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.breaker import USUAL_BREAKER, Breaker
 from gateway.policy.leases import Buckets
 from gateway.policy.shares import NOTHING_WAIVED, Waived, placed, shared, without_flex
 

@@ -14,6 +14,7 @@ from gateway.config.structs import Config
 from gateway.config.structs.serving import Breaker
 from gateway.config.structs.supply import CapacityLimits, Model, Provider
 from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limits, Org
+from gateway.policy import breaker as policy
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
@@ -54,8 +55,8 @@ def compile_catalogue(config: Config, pepper: bytes) -> Catalogue:
     )
 
 
-def _breaker(breaker: Breaker) -> catalogue.Breaker:
-    return catalogue.Breaker(
+def _breaker(breaker: Breaker) -> policy.Breaker:
+    return policy.Breaker(
         failures=breaker.failures,
         ratio_ppm=round(breaker.ratio * _MILLION),
         window_ms=round(breaker.window_s * 1000),
@@ -91,8 +92,8 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
         forward_unknown_fields=provider.unknown_fields == "forward",
         allow_store=provider.allow_store,
         hears_out=provider.on_disconnect == "drain",
-        hears_of_traces=name in config.telemetry.propagate,
         names_tier_always=provider.tier_echo == "always",
+        propagates=name in config.telemetry.propagate,
         transport=provider.transport,
         ca_file=provider.ca_file,
         proxy=None if provider.proxy is None else provider.proxy.reveal(),

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from gateway.policy.breaker import USUAL_BREAKER, Breaker
 from gateway.policy.fallback import Fallback
 from gateway.policy.natures import Nature
 from gateway.policy.prices import Price
@@ -131,8 +132,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     allow_store: bool = False
     hears_out: bool = False
     """An answer whose client has left is read on for its usage; else the provider is cancelled."""
-    hears_of_traces: bool = False
     names_tier_always: bool = True
+    propagates: bool = False
+    """It is told which trace a call belongs to."""
     transport: str = "http1"
     ca_file: str | None = None
     proxy: str | None = None
@@ -140,7 +142,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """The largest event of a stream that is taken; beyond it the stream counts as broken."""
 
     def __repr__(self) -> str:
-        return f"Provider({self.name!r})"  # its headers and its proxy may hold credentials of their own
+        # Its headers and its proxy may hold credentials of their own.
+        return f"Provider({self.name!r})"
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,23 +269,6 @@ class TierTerms(msgspec.Struct, frozen=True, kw_only=True):
     price: float = 1.0
     headroom: float = 1.0
     queue_s: float = 0.0
-
-
-class Breaker(msgspec.Struct, frozen=True, kw_only=True):
-    """When a deployment is left alone: its breaker opens after `failures` in a row, or `ratio_ppm` millionths of a window.
-
-    It does for `open_ms`, doubled each time up to `max_open_ms`. `cooldown_max_ms` is the longest that a provider may ask for.
-    """
-
-    failures: int = 5
-    ratio_ppm: int = 500_000
-    window_ms: int = 30_000
-    open_ms: int = 10_000
-    max_open_ms: int = 300_000
-    cooldown_max_ms: int = 60_000
-
-
-USUAL_BREAKER = Breaker()
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

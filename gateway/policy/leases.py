@@ -11,7 +11,7 @@ from heapq import nsmallest
 
 from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Progress, Report, Seed, Settle, Switch
 from gateway.policy.answers import Granted, Posted, Queued, Refused, Spent, Turn, Unseeded, Verdict
-from gateway.policy.catalogue import USUAL_BREAKER, Breaker
+from gateway.policy.breaker import USUAL_BREAKER, Breaker
 from gateway.policy.charges import Reach
 from gateway.policy.claims import Done, Event, Lease, told_to_come_back
 from gateway.policy.learning import Learning

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.policy.admission import Ending, Precedence, Row
 from gateway.policy.answers import Granted, Level, Refusal, Refused
-from gateway.policy.catalogue import Breaker
+from gateway.policy.breaker import Breaker
 from gateway.policy.claims import Lease, Violation, ceiling_of, may_wait, refusal
 from gateway.policy.holds import Holds
 from gateway.policy.queue import Pool

@@ -56,7 +56,7 @@ class Span(msgspec.Struct, kw_only=True, gc=False):
 
     def headers(self, hop: Hop) -> Headers:
         """Return what tells the upstream of a call where it stands, where it is to hear of it."""
-        if not hop.deployment.provider.hears_of_traces:
+        if not hop.deployment.provider.propagates:
             return ()
         return ((TRACEPARENT, render(Parent(self.trace_id, hop.span_id, self.sampled))),)
 

@@ -14,7 +14,7 @@ import msgspec
 from gateway.faults import Failed, Fault
 from gateway.policy.admission import Ending, Order, Row, Sign, Upstream, Word
 from gateway.policy.answers import Cause
-from gateway.policy.catalogue import Breaker
+from gateway.policy.breaker import Breaker
 from gateway.policy.charges import Charge, Reach, Unit
 
 MILLI = 1_000

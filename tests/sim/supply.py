@@ -6,9 +6,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gateway.policy.admission import Precedence, Upstream
+from gateway.policy.breaker import Breaker
 from gateway.policy.catalogue import (
     NO_LIMITS,
-    Breaker,
     Budget,
     Deployment,
     Dynamic,

@@ -21,7 +21,8 @@ from gateway.admission.codec import (
 )
 from gateway.policy.admission import Ending, Lesson, Precedence, Row, Sign, Upstream
 from gateway.policy.answers import Cause, Granted, Growth, Learned, Level, Posted, Refusal, Refused, Spent, Unseeded
-from gateway.policy.catalogue import Breaker, Budget, Dynamic, Guards, Key, Limits, Org, Tier
+from gateway.policy.breaker import Breaker
+from gateway.policy.catalogue import Budget, Dynamic, Guards, Key, Limits, Org, Tier
 from gateway.policy.charges import Charge, Estimate, Reach
 from gateway.policy.charging import Target, Tenant, target_charges
 from gateway.policy.limits import budget_charges, charges

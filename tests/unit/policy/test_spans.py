@@ -22,7 +22,7 @@ def test_each_call_has_an_id_of_its_own() -> None:
 def test_only_a_provider_that_is_to_hear_of_a_trace_does() -> None:
     span = Span(trace_id=0xABCD, span_id=0xF00D, sampled=False)
     assert span.headers(span.hop(deployment(), 1.0)) == ()
-    told = span.headers(span.hop(deployment(hears_of_traces=True), 2.0))
+    told = span.headers(span.hop(deployment(propagates=True), 2.0))
     assert told == ((b"traceparent", b"00-0000000000000000000000000000abcd-000000000000f00f-00"),)
 
 
@@ -31,7 +31,7 @@ def test_where_no_spans_are_made_the_clients_own_goes_on() -> None:
     assert parent == Parent(0xABCD, 0xCAFE, sampled=True)
     assert parent is not None
     span = of_client(parent)
-    assert span.headers(span.hop(deployment(hears_of_traces=True), 1.0)) == ((b"traceparent", HEADER),)
+    assert span.headers(span.hop(deployment(propagates=True), 1.0)) == ((b"traceparent", HEADER),)
 
 
 def test_a_client_that_names_no_trace_has_none() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Ending, Order, Precedence, Row, Sign, Upstream, Word
 from gateway.policy.answers import Cause
-from gateway.policy.catalogue import Breaker, Limits, Tier
+from gateway.policy.breaker import Breaker
+from gateway.policy.catalogue import Limits, Tier
 from gateway.policy.claims import ceiling_of
 from gateway.policy.upstreams import Bar, Condition, Upstreams, ending_of
 from tests.unit.policy.leases import deployment, figures
