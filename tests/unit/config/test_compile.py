@@ -185,6 +185,6 @@ def test_the_walk_and_the_privacy_of_providers_are_taken_over() -> None:
     assert compiled.hide_providers
 
 
-def test_who_propagates() -> None:
+def test_who_hears_of_traces() -> None:
     assert not catalogue("").models["small"].deployments[0].provider.propagates
     assert catalogue("telemetry: {propagate: [local]}").models["small"].deployments[0].provider.propagates
