@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,12 @@ import httpx
 import msgspec
 import pytest
 
-from gateway.telemetry.spans import MISSING
+from gateway.policy.record import Record
+from gateway.policy.spans import Span
+from gateway.tasks import Owned
+from gateway.telemetry.health import LedgerHealth
+from gateway.telemetry.spans import MISSING, Spans
+from gateway.wire.traceparent import Parent
 from tests.fakes.collector import Collector, Told
 from tests.fakes.http_server import BlackHole, Call, Script
 from tests.fakes.openai import DONE, SSE, Models, event, refuses
@@ -331,6 +336,38 @@ async def test_what_is_left_goes_out_when_a_worker_leaves(
             assert collector.asked == 0
         assert (collector.asked, len(collector.spans)) == (1, 6)
         assert found.run.gateway._health.spans_exported_count == 6
+
+
+class Faulty:
+    """An exporter with a fault of ours in it, which shows once."""
+
+    def __init__(self) -> None:
+        self.exported = 0
+
+    def span(self, parent: Parent | None) -> Span:
+        return Span(trace_id=1, span_id=2, sampled=True)
+
+    def export(self, records: Sequence[Record]) -> bool:
+        self.exported += 1
+        if self.exported == 1:
+            raise RuntimeError("a fault of ours")
+        return True
+
+    def shutdown(self) -> None:
+        pass
+
+
+async def test_a_fault_of_ours_costs_its_own_batch_alone() -> None:
+    exporter, health, owned = Faulty(), LedgerHealth(), Owned()
+    spans = Spans(exporter, health)
+    spans.start(owned)
+    for ended in (1, 2):
+        spans.add(Record(request_id="r", route="/v1/chat/completions", started_s=1.0, started_unix_ms=1, span=spans.begin({})))
+        async with asyncio.timeout(5.0):
+            while health.spans_dropped_count + health.spans_exported_count < ended:
+                await asyncio.sleep(0.005)
+    await spans.stop()
+    assert (health.spans_dropped_count, health.spans_exported_count, len(owned)) == (1, 1, 0)
 
 
 WITHOUT = "import sys; sys.modules['opentelemetry'] = None; from gateway.__main__ import main; main()"

@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from gateway.policy.catalogue import Deployment, Provider, Secret
 from gateway.policy.record import Outcome
 from gateway.policy.spans import Span
-from gateway.telemetry.otlp import Maker, operation_of, resource_of
+from gateway.telemetry.otlp import Gradual, Maker, operation_of, resource_of
 from gateway.web.api import routes
 from gateway.wire.contracts import PREFIXES
 from tests.unit.telemetry.records import attempt, record
@@ -104,6 +104,11 @@ def test_a_clients_words_are_cut() -> None:
     assert len(request.name) < 250
     assert request.attributes is not None
     assert max(len(str(value)) for value in request.attributes.values()) == 200
+
+
+def test_spans_are_counted_as_they_come() -> None:
+    found = Gradual(MAKER, [record(span=span()), record(), record(span=span(100.1, 100.2))])
+    assert [len(found), len([*found]), len([*found])] == [4, 4, 4]
 
 
 def test_every_route_does_something() -> None:
