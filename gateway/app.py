@@ -58,7 +58,8 @@ from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
 from gateway.telemetry.spans import spans_to
 from gateway.watch import Cut, Sweep
-from gateway.web.api import build_api, routes
+from gateway.web.api import Api, build_api, routes
+from gateway.web.behind import behind
 from gateway.web.control import build_control
 from gateway.web.inference import Caps, Clocks, Floor
 from gateway.web.models import Catalogues
@@ -144,9 +145,7 @@ class Gateway:
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = self._reached_store = False
-        self.api = build_api(
-            self._floor, Catalogues(self._current, self._keys.authenticate), budgeted.levels, self._fault, release=RELEASE
-        )
+        self.api = behind(config.api.trusted_proxies, self._api())
         self.control = build_control(self.status, self._exposition.render)
 
     async def start(self) -> None:
@@ -217,6 +216,10 @@ class Gateway:
         await self._tasks.drain(SETTLE_S)
         if self._access is not None:
             self._access.flush()
+
+    def _api(self) -> Api:
+        catalogues = Catalogues(self._current, self._keys.authenticate)
+        return build_api(self._floor, catalogues, self._budgeted.levels, self._fault, release=RELEASE)
 
     def _consumer(self, prefix: str) -> Ledger:
         stream = Stream(self._redis, ledger_key(prefix, CELL))

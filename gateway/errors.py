@@ -44,6 +44,16 @@ class InvalidValue(GatewayError):
     status, type, code = 400, "invalid_request_error", "invalid_value"
 
 
+class InvalidDefinition(InvalidValue):
+    """What was to be kept of a key, an org, a plan or a project and cannot hold: all that is wrong with it at once."""
+
+    status = 422
+
+    def __init__(self, fields: tuple[FieldError, ...]) -> None:
+        super().__init__("\n".join(field.msg for field in fields), param="definition")
+        self.fields = fields
+
+
 class InvalidJson(GatewayError):
     status, type, code = 400, "invalid_request_error", "invalid_json"
 
@@ -83,6 +93,12 @@ class HostNotAllowed(GatewayError):
     """An admin request by a name that is not this machine's, or from a page of another origin."""
 
     status, type, code = 403, "permission_error", "host_not_allowed"
+
+
+class RoleNotAllowed(GatewayError):
+    """An admin request by somebody who may do less."""
+
+    status, type, code = 403, "permission_error", "role_not_allowed"
 
 
 class ProjectNotAllowed(GatewayError):

@@ -6,11 +6,13 @@ signal's number when cut short.
 
 import asyncio
 import sys
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
 from gateway.config import ConfigErrors, load
@@ -56,4 +58,5 @@ def supervisor_of(source: Source, overrides: Overrides) -> Supervisor:
         sys.exit(EXIT_CONFIG)
     for line in loaded.warnings:
         click.echo(f"warning: {line}", err=True)
-    return Supervisor(overrides.over(loaded.config), source)
+    read = replace(source, sha256=loaded.sha256, read_unix_ms=time.time_ns() // 1_000_000, findings=loaded.warnings)
+    return Supervisor(overrides.over(loaded.config), read)

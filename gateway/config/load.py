@@ -1,6 +1,7 @@
 """The way in: a path to a configuration that can be used, or every reason why it cannot."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -15,10 +16,11 @@ from gateway.config.structs import Config
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A sound configuration, and the lines of what deserves a look all the same."""
+    """A sound configuration, the lines of what deserves a look all the same, and the SHA-256 of the file."""
 
     config: Config
     warnings: tuple[str, ...]
+    sha256: str
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Loaded:
@@ -28,7 +30,8 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     """
     file = str(path)
     try:
-        parsed = parse(path.read_bytes(), Sources(environ, lambda name: Path(name).read_bytes()))
+        raw = path.read_bytes()
+        parsed = parse(raw, Sources(environ, lambda name: Path(name).read_bytes()))
     except OSError as error:
         raise ConfigErrors(file, [Problem(0, "", f"cannot be read: {error.strerror or type(error).__name__}")]) from error
     except DocumentError as error:
@@ -37,4 +40,5 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     errors = [*findings.errors, *replicas.check(parsed, environ)]
     if errors:
         raise ConfigErrors(file, errors)
-    return Loaded(parsed.config, tuple(problem.describe(file) for problem in findings.warnings))
+    warnings = tuple(problem.describe(file) for problem in findings.warnings)
+    return Loaded(parsed.config, warnings, sha256(raw).hexdigest())

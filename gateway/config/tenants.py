@@ -20,7 +20,8 @@ from gateway.config.references import Sources
 from gateway.config.rights import BUILT_IN, plan_name
 from gateway.config.structs import Config
 from gateway.config.structs.tenancy import Org
-from gateway.errors import InvalidValue
+from gateway.errors import InvalidDefinition, InvalidValue
+from gateway.faults import FieldError
 from gateway.policy import catalogue
 from gateway.policy.tenancy import Found, Tenants
 
@@ -85,7 +86,7 @@ class Definitions:
         for room in (naming, sanity, budgets, not_yet):
             problems.extend(room.check(parsed))
         if problems:
-            raise InvalidValue("\n".join(_lines(problems)), param="definition")
+            raise InvalidDefinition(tuple(dict.fromkeys(map(_field, sorted(problems)))))
 
     def _beside(self, tenants: Tenants, of_keys: Sequence[Mapping[str, Any]]) -> Parsed:
         """Return the file with these definitions in it. Raises msgspec.DecodeError."""
@@ -138,6 +139,16 @@ def _entries(config: Config) -> dict[tuple[str | int, ...], frozenset[str]]:
     }
     found: dict[tuple[str | int, ...], frozenset[str]] = {(name,): frozenset(entries) for name, entries in sections.items()}
     return found | {("orgs", name, "projects"): frozenset(org.projects) for name, org in config.orgs.items()}
+
+
+def _field(problem: Problem) -> FieldError:
+    """Return a problem as that of a field of what was sent: of the definition, but for what a key is known by."""
+    place, _, path = problem.where.partition(".")
+    if place == "keys[0]" and path.partition(".")[0] in _COLUMNS:
+        loc: tuple[str, ...] = ("body", path)
+    else:
+        loc = ("body", "definition", problem.where if place != "keys[0]" else path)
+    return FieldError(tuple(filter(None, loc)), ": ".join(filter(None, (problem.where, problem.message))), "value_error")
 
 
 def _lines(problems: Sequence[Problem]) -> tuple[str, ...]:

@@ -17,15 +17,26 @@ CALL_S = 2.0
 
 
 @contextlib.asynccontextmanager
-async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
-    """Open the desk of a configuration. A store that is away is tried again for as long as the desk is open."""
-    # Keys play no part here, so that no pepper has to be made for them.
-    catalogue = compile_catalogue(config, pepper=b"")
-    terms = catalogue.tiers[Tier.DEFAULT]
-    upstreams = [upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments]
+async def open_admission(config: Config, redis_url: str) -> AsyncIterator[Admission]:
+    """Open the store of a configuration. One that is away is tried again for as long as it is open."""
     connection = Connection(locator(redis_url, ca_file=config.redis.ca_file), Owned(), timeout_s=CALL_S)
     await connection.open()
     try:
-        yield Desk(Admission(connection, prefix=cell_prefix(config.redis.prefix)), upstreams)
+        yield Admission(connection, prefix=cell_prefix(config.redis.prefix))
     finally:
         await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
+    """Open the desk of a configuration."""
+    async with open_admission(config, redis_url) as admission:
+        yield desk_of(config, admission)
+
+
+def desk_of(config: Config, admission: Admission) -> Desk:
+    """Return the desk of a configuration at its store."""
+    # Keys play no part here, so that no pepper has to be made for them.
+    catalogue = compile_catalogue(config, pepper=b"")
+    terms = catalogue.tiers[Tier.DEFAULT]
+    return Desk(admission, [upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments])

@@ -39,10 +39,16 @@ Admit = Callable[[Config, Path], Awaitable[None]]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the configuration came from: each worker reads it again for itself."""
+    """Where the configuration came from: each worker reads it again for itself.
+
+    `sha256` is the file's when it was read, at `read_unix_ms`; `findings` are lines of what deserves a look in it.
+    """
 
     path: Path
     environ: Mapping[str, str]
+    sha256: str = ""
+    read_unix_ms: int = 0
+    findings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Return the path alone: the environment is secret."""
@@ -75,7 +81,7 @@ class Supervisor:
         self.draining = False
         self.redis_url = ""
         """Where the store is, once it is there."""
-        self._source = source
+        self.source = source
         self._parts = parts or Parts()
         self._state_dir = Path(config.state_dir).resolve()
         self._departure = Departure(insistent=True)
@@ -127,7 +133,7 @@ class Supervisor:
 
     async def _admit_database(self) -> None:
         admit: Admit = pkgutil.resolve_name(self._parts.database)
-        await admit(self.config, self._source.path)
+        await admit(self.config, self.source.path)
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)
@@ -168,8 +174,8 @@ class Supervisor:
         return [
             Assignment(
                 name=f"w{number}",
-                config_path=self._source.path.resolve(),
-                environ=dict(self._source.environ),
+                config_path=self.source.path.resolve(),
+                environ=dict(self.source.environ),
                 api_fd=api.fileno(),
                 control_path=run_dir / f"w{number}.sock",
                 redis_url=self.redis_url,

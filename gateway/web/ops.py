@@ -10,10 +10,11 @@ import msgspec
 from litestar import Litestar, Response, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
 
-from gateway.policy.catalogue import Secret
 from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
+from gateway.web.gate import Gate
 from gateway.web.join import Join
 from gateway.web.workers import PROBE_S, Workers
 
@@ -62,7 +63,7 @@ class Readiness(msgspec.Struct, frozen=True):
     workers: list[WorkerState]
 
 
-def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litestar:
+def build_ops(view: OpsView, rooms: Rooms, gate: Gate) -> Litestar:
     """Return the application of the operations port."""
     workers, joined = Workers(view.control_sockets), Join()
 
@@ -84,10 +85,14 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litest
         return Response(joined.join(await workers.ask("/metrics")), media_type=TEXT_FORMAT)
 
     return Litestar(
-        route_handlers=[livez, readyz, metrics, admin_router(rooms, admin_token)],
+        route_handlers=[livez, readyz, metrics, admin_router(rooms, gate)],
         exception_handlers={Exception: answer},
         openapi_config=OpenAPIConfig(
-            title="Tiergate operations", version=version("tiergate"), path="/openapi", render_plugins=[JsonRenderPlugin()]
+            title="Tiergate operations",
+            version=version("tiergate"),
+            path="/openapi",
+            render_plugins=[JsonRenderPlugin()],
+            components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
         ),
         logging_config=None,
     )

@@ -91,7 +91,7 @@ async def test_a_page_elsewhere_cannot_read_it_by_rebinding(serve: Serve, header
 
 
 async def test_with_a_token_everybody_needs_it(serve: Serve) -> None:
-    client = await serve("s3cret-é")
+    client = await serve("s3cret-é", hosts=["ops.internal.example"])
     for authorization in ("", "Bearer", "Bearer wrong", "Basic s3cret-é"):
         answer = await client.get("/admin/usage", headers={b"authorization": authorization.encode()})
         assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
@@ -99,6 +99,9 @@ async def test_with_a_token_everybody_needs_it(serve: Serve) -> None:
     assert (await client.get("/admin/usage")).status_code == 401
     sent = {b"authorization": "bearer s3cret-é".encode(), b"host": b"ops.internal.example"}
     assert (await client.get("/admin/usage", headers=sent)).status_code == 200
+    for host in (b"evil.example", b"evil.ops.internal.example", b"ops.internal.example.evil", b"[::1"):
+        answer = await client.get("/admin/usage", headers={**sent, b"host": host})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "host_not_allowed")
 
 
 @pytest.mark.parametrize(
