@@ -53,7 +53,7 @@ class Alerts:
         try:
             is_first = await self._store.claim(f"alerted:{due.name}", due.ends_ms - now_ms)
         except AdmissionUnavailable:
-            del self._told[budget]  # the budget's next request brings it up again
+            self._told.pop(budget, None)  # the budget's next request brings it up again
             return
         if is_first:
             self._cells.budget_alerts[due.scope,] += 1
