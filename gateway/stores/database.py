@@ -4,7 +4,8 @@ What is on disk when a write returns stays there, in SQLite as in Postgres. Know
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import structlog
@@ -27,6 +28,9 @@ Answer = TypeVar("Answer")
 
 PLAIN = "ok"
 """The end of an attempt that needs no row of its own where it was the only one: the request's row says it all."""
+
+AT_ONCE = 1_000
+"""Rows that a stream of them has in memory."""
 
 TRIED = Event.__struct_fields__.index("tried")
 """The one field that is rows of another table; how many there are has its column."""
@@ -157,6 +161,19 @@ class Reader:
         return await self._work.finish(self._fetch(statement))
 
     async def _fetch(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        async with self._connection() as connection:
+            return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+    async def stream(self, statement: Select[Any]) -> AsyncIterator[dict[str, Any]]:
+        """Yield the rows of one query, few of them at a time in memory. To be read to its end. Raises as `fetch` does."""
+        async with self._connection() as connection:
+            found = await connection.stream(statement)
+            async for part in found.mappings().partitions(AT_ONCE):
+                for row in part:
+                    yield dict(row)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection]:
         file = self._database.file
         if file is not None and not file.exists():
             raise MissingLedgerError(f"no ledger at {file}: no gateway has run with this configuration yet")
@@ -165,7 +182,7 @@ class Reader:
             if not self._checked:
                 await connection.run_sync(check)
                 self._checked = True
-            return [dict(row) for row in (await connection.execute(statement)).mappings()]
+            yield connection
 
     async def close(self) -> None:
         """Close the connections."""

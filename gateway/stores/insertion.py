@@ -1,10 +1,11 @@
 """How many rows go into the ledger's tables at once, in either database. Rows are values in the order of a table's columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from itertools import chain
 from typing import Any, Protocol
 
-from sqlalchemy import ARRAY, Row, Select, Table, Text, any_, bindparam, column, select, text
+from sqlalchemy import ARRAY, Row, Select, Table, Text, any_, bindparam, column, delete, select, text
 from sqlalchemy import table as _table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -47,31 +48,53 @@ class Insertion(Protocol):
         ...
 
 
-def insertion(database: Database) -> Insertion:
-    """Return what puts rows into this database."""
-    return _SQLite() if database.is_sqlite else _Postgres()
+class Conflict(Enum):
+    """What becomes of a row whose key is there already."""
+
+    IMPOSSIBLE = 0
+    KEEP = 1
+    OUTRANK = 2
+    """Replaced where the new one knows more of the request's end."""
+    ADD = 3
+    """Added to, figure by figure."""
+
+
+Policy = Mapping[Table, Conflict]
+
+LEDGER: Policy = {
+    EVENTS: Conflict.OUTRANK,
+    ATTEMPTS: Conflict.KEEP,
+    **dict.fromkeys((span.table for span in SPANS), Conflict.ADD),
+}
+"""How the ledger grows."""
+
+
+def insertion(database: Database, policy: Policy = LEDGER) -> Insertion:
+    """Return what puts rows into tables of this database."""
+    return _SQLite(policy) if database.is_sqlite else _Postgres(policy)
 
 
 AnyInsert = sqlite.Insert | postgresql.Insert
 
 
-def _replacing(incoming: AnyInsert, key: Sequence[str]) -> AnyInsert:
-    held = {each.name: incoming.excluded[each.name] for each in EVENTS.c if each.name not in key}
-    return incoming.on_conflict_do_update(index_elements=list(key), set_=held)
-
-
-def _adding(incoming: AnyInsert, table: Table) -> AnyInsert:
-    added = {each.name: each + incoming.excluded[each.name] for each in table.c if not each.primary_key}
-    return incoming.on_conflict_do_update(index_elements=list(table.primary_key), set_=added)
+def _settled(incoming: AnyInsert, conflict: Conflict) -> AnyInsert:
+    table = incoming.table
+    if conflict is Conflict.IMPOSSIBLE:
+        return incoming
+    if conflict is Conflict.KEEP:
+        return incoming.on_conflict_do_nothing()
+    key = [each.name for each in table.primary_key]
+    rest = {each.name: incoming.excluded[each.name] for each in table.c if each.name not in key}
+    if conflict is Conflict.ADD:
+        return incoming.on_conflict_do_update(index_elements=key, set_={name: table.c[name] + new for name, new in rest.items()})
+    if isinstance(incoming, postgresql.Insert):
+        key.append("started_unix_ms")  # by which the table is parted
+    return incoming.on_conflict_do_update(index_elements=key, set_=rest, where=incoming.excluded.rank > table.c.rank)
 
 
 class _SQLite:
-    def __init__(self) -> None:
-        self._statements = {
-            EVENTS: _Statement(_replacing(sqlite.insert(EVENTS), ["request_id"])),
-            ATTEMPTS: _Statement(sqlite.insert(ATTEMPTS).on_conflict_do_nothing()),
-            **{span.table: _Statement(_adding(sqlite.insert(span.table), span.table)) for span in SPANS},
-        }
+    def __init__(self, policy: Policy) -> None:
+        self._statements = {table: _Statement(_settled(sqlite.insert(table), each)) for table, each in policy.items()}
 
     async def begin(self, connection: AsyncConnection, events: Sequence[Event] = ()) -> None:
         """Do nothing: the transaction began with the lock of the whole file."""
@@ -113,23 +136,20 @@ class _Statement:
 class _Postgres:
     """Rows are copied into a table of the connection's own, which knows no conflict, and put where they belong from there."""
 
-    def __init__(self) -> None:
-        replaced = _replacing(_from_incoming(EVENTS), ["request_id", "started_unix_ms"])
-        statements: dict[Table, AnyInsert] = {EVENTS: replaced, ATTEMPTS: _from_incoming(ATTEMPTS).on_conflict_do_nothing()}
-        statements |= {span.table: _adding(_from_incoming(span.table), span.table) for span in SPANS}
-        self._statements = statements
+    def __init__(self, policy: Policy) -> None:
+        self._filled: set[Table] = set()
+        self._statements = {table: _settled(_from_incoming(table), each) for table, each in policy.items()}
         self._places = "".join(
-            f"CREATE TEMP TABLE IF NOT EXISTS {_incoming(table)} (LIKE {table.name}) ON COMMIT DELETE ROWS;"
-            for table in statements
+            f"CREATE TEMP TABLE IF NOT EXISTS {_incoming(table)} (LIKE {table.name}) ON COMMIT DELETE ROWS;" for table in policy
         )
 
     async def begin(self, connection: AsyncConnection, events: Sequence[Event] = ()) -> None:
         await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": WRITING})
-        if events:
-            await make_partitions(connection, {each.started_unix_ms for each in events})
-            with driven():
-                driver = await _driver(connection)
-                await driver.execute(self._places)
+        await make_partitions(connection, {each.started_unix_ms for each in events})
+        with driven():
+            driver = await _driver(connection)
+            await driver.execute(self._places)
+        self._filled.clear()
 
     async def held(self, connection: AsyncConnection, events: Sequence[Event]) -> Sequence[Row[Any]]:
         starts = [each.started_unix_ms for each in events]
@@ -143,6 +163,9 @@ class _Postgres:
     async def put(self, connection: AsyncConnection, table: Table, rows: Sequence[Values]) -> None:
         if not rows:
             return
+        if table in self._filled:
+            await connection.execute(delete(_table(_incoming(table))))
+        self._filled.add(table)
         with driven():
             driver = await _driver(connection)
             await driver.copy_records_to_table(_incoming(table), records=rows, columns=table.c.keys())

@@ -13,12 +13,14 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Select, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gateway.stores import sums
 from gateway.stores.database import Reader
 from gateway.stores.events import Rank
 from gateway.stores.rollups import DAY, DAY_MS, FIGURES, HOUR, HOUR_MS, MONTH, TOKENS
 from gateway.stores.schema import EVENTS
+from gateway.stores.versions import SchemaVersionError
 
 Row = dict[str, Any]
 
@@ -91,6 +93,10 @@ def parse_since(text: str, now_unix_ms: int) -> int:
     return int(aware.timestamp() * 1000)
 
 
+class LedgerAwayError(Exception):
+    """The database cannot be read now, or is of another release."""
+
+
 class Reports:
     """Answers questions."""
 
@@ -100,12 +106,23 @@ class Reports:
     async def rows(self, question: Question) -> list[Row]:
         """Return the answer's rows: requests newest first; sums by time newest first, then the busiest first.
 
-        Raises MissingLedgerError or SchemaVersionError, see `Reader.fetch`.
+        Raises MissingLedgerError, see `Reader.fetch`, and LedgerAwayError.
         """
         if question.by == (REQUEST,):
-            return [_shown(row) for row in await self._reader.fetch(_requests(question))]
-        rows = _folded(question.by, await self._reader.fetch(_sums(question)))
+            return [_shown(row) for row in await self._fetch(_requests(question))]
+        rows = _folded(question.by, await self._fetch(_sums(question)))
         return rows[: question.limit]
+
+    async def _fetch(self, statement: Select[Any]) -> list[Row]:
+        try:
+            return await self._reader.fetch(statement)
+        except (SchemaVersionError, SQLAlchemyError, OSError) as error:
+            raise LedgerAwayError(spoken(error)) from error
+
+
+def spoken(error: Exception) -> str:
+    """Return what a database or its driver says, in its own words alone."""
+    return str(error.orig if isinstance(error, DBAPIError) else error) or type(error).__name__
 
 
 def _requests(question: Question) -> Select[Any]:
@@ -117,6 +134,13 @@ def _requests(question: Question) -> Select[Any]:
     newest_first = EVENTS.c.started_unix_ms.desc(), EVENTS.c.request_id.desc()
     shown = select(*(EVENTS.c[name] for name in SHOWN)).where(*conditions)
     return shown.order_by(*newest_first).limit(question.limit)
+
+
+def exported(since_unix_ms: int, *, live: bool) -> Select[Any]:
+    """Return the statement for every request since then, as it is stored, in the order in which they began."""
+    chosen = select(EVENTS).where(EVENTS.c.started_unix_ms >= since_unix_ms)
+    chosen = chosen if live else chosen.where(EVENTS.c.rank > Rank.OPEN.value)
+    return chosen.order_by(EVENTS.c.started_unix_ms, EVENTS.c.request_id)
 
 
 def _sums(question: Question) -> Select[Any]:

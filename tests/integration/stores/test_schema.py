@@ -19,7 +19,7 @@ from gateway.stores.database import Reader, Writer
 from gateway.stores.engine import Database
 from gateway.stores.events import Event
 from gateway.stores.migrations import revisions, run
-from gateway.stores.reports import DIMENSIONS, Question, Reports
+from gateway.stores.reports import DIMENSIONS, LedgerAwayError, Question, Reports
 from gateway.stores.schema import ATTEMPTS, EVENTS, METADATA
 from gateway.stores.versions import KNOWN, NEWEST, SchemaVersionError, admit, current, upgrade
 from tests.integration.stores.test_rollups import added_up, answered
@@ -98,7 +98,7 @@ async def test_a_file_from_before_the_revisions_is_brought_along(tmp_path: Path)
     assert old.execute("PRAGMA user_version").fetchone() == (1,)
     url = f"sqlite:///{file}"
     reader = Reader(url)
-    with pytest.raises(SchemaVersionError, match="no tables"):
+    with pytest.raises(LedgerAwayError, match="no tables"):
         await Reports(reader).rows(Question())
     await upgrade(Database(url))
     assert old.execute("PRAGMA user_version").fetchone() == (2,)
