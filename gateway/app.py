@@ -45,7 +45,7 @@ from gateway.snapshots import snapshot_of, transports_of
 from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
 from gateway.stores.keys import KeyShelf
-from gateway.stores.ledger import LEASE_S, Ledger
+from gateway.stores.ledger import LEASE_S, Ledger, Terms
 from gateway.stores.spending import Spending
 from gateway.stores.stream import Stream
 from gateway.stores.traces import Traces
@@ -110,7 +110,7 @@ class Gateway:
         self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
         self._reader = Reader(config.database.url.reveal(), config.database.pool)
-        self._ledger = self._consumer(config.redis.prefix)
+        self._ledger = self._consumer(config)
         self._consuming: asyncio.Task[None] | None = None
         cells, experience = Cells(labels_of(catalogue)), Experience()
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
@@ -218,10 +218,10 @@ class Gateway:
         if self._access is not None:
             self._access.flush()
 
-    def _consumer(self, prefix: str) -> Ledger:
-        stream = Stream(self._redis, ledger_key(prefix, CELL))
+    def _consumer(self, config: Config) -> Ledger:
+        stream = Stream(self._redis, ledger_key(config.redis.prefix, CELL))
         election = Election(self._redis, f"{stream.key}-leader", self._place.worker, LEASE_S)
-        return Ledger(stream, self._writer, election, self._health)
+        return Ledger(stream, self._writer, election, self._health, Terms(config.ledger.batch, config.ledger.retention_s))
 
     def _keys_of(self, config: Config) -> Keys:
         shelf, failover = KeyShelf(config.database.url.reveal()), self._failover
