@@ -1,5 +1,6 @@
 """A configuration of LiteLLM's proxy as one of ours: read, told field by field, and written."""
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from gateway.importing.entries import Entry, Reading, entry, groups_of
 from gateway.importing.findings import Findings
 from gateway.importing.models import asked_at, model
 from gateway.importing.notations import is_model_name
+from gateway.importing.prices import of_base, priced
 from gateway.importing.reasons import SECTIONS
 from gateway.importing.references import References
 from gateway.importing.settings import Settings
@@ -30,6 +32,9 @@ OWN_DATABASE = "TIERGATE_DATABASE_URL"
 """The variable that stands in the file for the URL of a database with a user in it."""
 
 _FOR_PRICES = "only what has a price may be asked for under a budget: {} left out"
+BASE = "the catalogue's price of what it is at heart"
+BASE_KNOWN = "the model has a price without it"
+BASE_UNKNOWN = "the catalogue has no such model: write the model's price"
 _FOLLOWED_BY = 6
 """The file format's own `fallback.max_attempts`."""
 
@@ -78,8 +83,9 @@ def translate(source: Source, known: Known, month_ends: str) -> Translation:
     for each in _entries(values, reading, known, found):
         groups.setdefault(each.model, []).append(each)
     _leave_out_unserved(groups, reading, found)
-    names = _named(groups, found, known, findings)
+    names = _named(groups, found, findings)
     models = _models(groups, names, reading, found)
+    names = msgspec.structs.replace(names, priced=_priced(groups, models, reading))
     for name in values:
         if name not in _READ:
             findings.ignored((name,), SECTIONS.get(name, "not known to this import"))
@@ -159,12 +165,7 @@ def _leave_out_unserved(groups: dict[str, list[Entry]], reading: Reading, found:
                 reading.findings.left_out(each.where, "not importable: none of the proxy's allowed_routes is for it")
 
 
-def _is_priced(entry: Entry, known: Known) -> bool:
-    """Return whether there is a price for a deployment, in the file or in the catalogue."""
-    return bool(entry.price) or entry.upstream in known.get(VENDORS[entry.prefix].preset or "", ())
-
-
-def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, findings: Findings) -> Names:
+def _named(groups: Mapping[str, list[Entry]], found: Settings, findings: Findings) -> Names:
     aliases: dict[str, str] = {}
     for alias, (target, where) in found.aliases.items():
         model_name = found.aliases[target][0] if target in found.aliases else target
@@ -179,7 +180,7 @@ def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, fin
         models=tuple(groups),
         aliases=aliases,
         groups={group: frozenset(models) for group, models in groups_of(groups).items()},
-        priced=frozenset(name for name, entries in groups.items() if any(_is_priced(each, known) for each in entries)),
+        priced=frozenset(),
         ips=found.ips,
         has_one_org="orgs" in found.sections,
     )
@@ -198,6 +199,24 @@ def _models(groups: Mapping[str, list[Entry]], names: Names, reading: Reading, f
             written["strategy"] = found.strategy
         models[name] = ({"aliases": aliases} if aliases else {}) | written
     return models
+
+
+def _priced(groups: Mapping[str, list[Entry]], models: dict[str, dict[str, Any]], reading: Reading) -> frozenset[str]:
+    """Return the models that have a price, after writing one for those that are known by another name alone."""
+    known = priced(reading.accounts.providers, models)
+    today = datetime.datetime.now(datetime.UTC).date()
+    for name, entries in groups.items():
+        for each in entries:
+            if each.base_model is None:
+                continue
+            price = None if name in known else of_base(VENDORS[each.prefix].preset, each.base_model, today)
+            if price is None:
+                reading.findings.ignored(each.places["base_model"], BASE_KNOWN if name in known else BASE_UNKNOWN)
+                continue
+            models[name] = {**models[name], "price": price}
+            known |= {name}
+            reading.findings.approximate(each.places["base_model"], ("models", name, "price"), BASE)
+    return known
 
 
 def _document(
