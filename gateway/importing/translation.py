@@ -8,6 +8,7 @@ import msgspec
 
 from gateway.importing import fallbacks, settings
 from gateway.importing.accounts import Accounts
+from gateway.importing.budgets import Carried
 from gateway.importing.entries import Entry, Reading, entry, groups_of
 from gateway.importing.findings import Findings
 from gateway.importing.models import asked_at, model
@@ -42,7 +43,7 @@ _FOLLOWED_BY = 6
 class Names(msgspec.Struct, frozen=True):
     """What keys may be allowed by name: models, their aliases, access groups; and the models that have a price.
 
-    With `has_one_org` the file has a budget of everybody's together, which the org `default` is for.
+    `everybodys` is a budget of everybody's together, which is that of the org `default`.
     """
 
     models: tuple[str, ...]
@@ -50,7 +51,7 @@ class Names(msgspec.Struct, frozen=True):
     groups: Mapping[str, frozenset[str]]
     priced: frozenset[str]
     ips: tuple[str, ...] = ()
-    has_one_org: bool = False
+    everybodys: Carried | None = None
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -182,7 +183,7 @@ def _named(groups: Mapping[str, list[Entry]], found: Settings, findings: Finding
         groups={group: frozenset(models) for group, models in groups_of(groups).items()},
         priced=frozenset(),
         ips=found.ips,
-        has_one_org="orgs" in found.sections,
+        everybodys=found.everybodys,
     )
 
 
@@ -230,7 +231,7 @@ def _document(
     document["models"] = models
     if rules := _rules(models, found, findings):
         document["fallback"] = rules
-    if "orgs" in sections:
+    if found.everybodys is not None:
         _within_budget(names, found, findings, month_ends)
     if found.keys:
         sections["keys"] = found.keys
@@ -264,5 +265,5 @@ def _within_budget(names: Names, found: Settings, findings: Findings, month_ends
         if unpriced:
             key["models"] = [name for name in names.models if name in names.priced]
             findings.remarks.setdefault(("keys",), []).append(_FOR_PRICES.format(", ".join(unpriced)))
-        if found.budget_ends:
+        if found.everybodys is not None and found.everybodys.ends:
             key["expires"] = month_ends
