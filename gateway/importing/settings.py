@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from gateway.importing.accounts import NotImportableError
-from gateway.importing.budgets import FOR_EVER, budget
+from gateway.importing.budgets import FOR_EVER, Carried, budget
 from gateway.importing.fallbacks import Lists
 from gateway.importing.fallbacks import read as read_lists
 from gateway.importing.features import lacking
@@ -56,7 +56,7 @@ class Settings(msgspec.Struct, kw_only=True):
     keys: list[dict[str, Any]] = []
     database_url: str | None = None
     ips: tuple[str, ...] = ()
-    budget_ends: bool = False
+    everybodys: Carried | None = None
 
 
 def read(values: Mapping[str, Any], references: References, findings: Findings) -> Settings:
@@ -218,7 +218,7 @@ def _money(settings: Fields, found: Settings, findings: Findings) -> None:
         return
     carried = budget(usd, None if period is None else str(period))
     found.sections["orgs"] = {"default": {"budget": {"usd": carried.usd, "period": carried.period}}}
-    found.budget_ends = carried.ends
+    found.everybodys = carried
     into = ("orgs", "default", "budget")
     findings.approximate(settings.at("max_budget"), into, FOR_EVER if carried.ends else CALENDAR)
     if period is not None:

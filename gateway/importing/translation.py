@@ -1,5 +1,6 @@
 """A configuration of LiteLLM's proxy as one of ours: read, told field by field, and written."""
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,10 +8,12 @@ import msgspec
 
 from gateway.importing import fallbacks, settings
 from gateway.importing.accounts import Accounts
+from gateway.importing.budgets import Carried
 from gateway.importing.entries import Entry, Reading, entry, groups_of
 from gateway.importing.findings import Findings
 from gateway.importing.models import asked_at, model
 from gateway.importing.notations import is_model_name
+from gateway.importing.prices import of_base, priced
 from gateway.importing.reasons import SECTIONS
 from gateway.importing.references import References
 from gateway.importing.settings import Settings
@@ -30,6 +33,9 @@ OWN_DATABASE = "TIERGATE_DATABASE_URL"
 """The variable that stands in the file for the URL of a database with a user in it."""
 
 _FOR_PRICES = "only what has a price may be asked for under a budget: {} left out"
+BASE = "the catalogue's price of what it is at heart"
+BASE_KNOWN = "the model has a price without it"
+BASE_UNKNOWN = "the catalogue has no such model: write the model's price"
 _FOLLOWED_BY = 6
 """The file format's own `fallback.max_attempts`."""
 
@@ -37,7 +43,7 @@ _FOLLOWED_BY = 6
 class Names(msgspec.Struct, frozen=True):
     """What keys may be allowed by name: models, their aliases, access groups; and the models that have a price.
 
-    With `has_one_org` the file has a budget of everybody's together, which the org `default` is for.
+    `everybodys` is a budget of everybody's together, which is that of the org `default`.
     """
 
     models: tuple[str, ...]
@@ -45,7 +51,7 @@ class Names(msgspec.Struct, frozen=True):
     groups: Mapping[str, frozenset[str]]
     priced: frozenset[str]
     ips: tuple[str, ...] = ()
-    has_one_org: bool = False
+    everybodys: Carried | None = None
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -78,8 +84,9 @@ def translate(source: Source, known: Known, month_ends: str) -> Translation:
     for each in _entries(values, reading, known, found):
         groups.setdefault(each.model, []).append(each)
     _leave_out_unserved(groups, reading, found)
-    names = _named(groups, found, known, findings)
+    names = _named(groups, found, findings)
     models = _models(groups, names, reading, found)
+    names = msgspec.structs.replace(names, priced=_priced(groups, models, reading))
     for name in values:
         if name not in _READ:
             findings.ignored((name,), SECTIONS.get(name, "not known to this import"))
@@ -159,12 +166,7 @@ def _leave_out_unserved(groups: dict[str, list[Entry]], reading: Reading, found:
                 reading.findings.left_out(each.where, "not importable: none of the proxy's allowed_routes is for it")
 
 
-def _is_priced(entry: Entry, known: Known) -> bool:
-    """Return whether there is a price for a deployment, in the file or in the catalogue."""
-    return bool(entry.price) or entry.upstream in known.get(VENDORS[entry.prefix].preset or "", ())
-
-
-def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, findings: Findings) -> Names:
+def _named(groups: Mapping[str, list[Entry]], found: Settings, findings: Findings) -> Names:
     aliases: dict[str, str] = {}
     for alias, (target, where) in found.aliases.items():
         model_name = found.aliases[target][0] if target in found.aliases else target
@@ -179,9 +181,9 @@ def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, fin
         models=tuple(groups),
         aliases=aliases,
         groups={group: frozenset(models) for group, models in groups_of(groups).items()},
-        priced=frozenset(name for name, entries in groups.items() if any(_is_priced(each, known) for each in entries)),
+        priced=frozenset(),
         ips=found.ips,
-        has_one_org="orgs" in found.sections,
+        everybodys=found.everybodys,
     )
 
 
@@ -200,6 +202,24 @@ def _models(groups: Mapping[str, list[Entry]], names: Names, reading: Reading, f
     return models
 
 
+def _priced(groups: Mapping[str, list[Entry]], models: dict[str, dict[str, Any]], reading: Reading) -> frozenset[str]:
+    """Return the models that have a price, after writing one for those that are known by another name alone."""
+    known = priced(reading.accounts.providers, models)
+    today = datetime.datetime.now(datetime.UTC).date()
+    for name, entries in groups.items():
+        for each in entries:
+            if each.base_model is None:
+                continue
+            price = None if name in known else of_base(VENDORS[each.prefix].preset, each.base_model, today)
+            if price is None:
+                reading.findings.ignored(each.places["base_model"], BASE_KNOWN if name in known else BASE_UNKNOWN)
+                continue
+            models[name] = {**models[name], "price": price}
+            known |= {name}
+            reading.findings.approximate(each.places["base_model"], ("models", name, "price"), BASE)
+    return known
+
+
 def _document(
     models: dict[str, dict[str, Any]], names: Names, reading: Reading, found: Settings, month_ends: str
 ) -> dict[str, Any]:
@@ -211,7 +231,7 @@ def _document(
     document["models"] = models
     if rules := _rules(models, found, findings):
         document["fallback"] = rules
-    if "orgs" in sections:
+    if found.everybodys is not None:
         _within_budget(names, found, findings, month_ends)
     if found.keys:
         sections["keys"] = found.keys
@@ -245,5 +265,5 @@ def _within_budget(names: Names, found: Settings, findings: Findings, month_ends
         if unpriced:
             key["models"] = [name for name in names.models if name in names.priced]
             findings.remarks.setdefault(("keys",), []).append(_FOR_PRICES.format(", ".join(unpriced)))
-        if found.budget_ends:
+        if found.everybodys is not None and found.everybodys.ends:
             key["expires"] = month_ends

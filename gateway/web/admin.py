@@ -11,11 +11,11 @@ from litestar.datastructures import ResponseHeader
 from litestar.params import QueryParameter
 
 from gateway.admission.desk import Desk
-from gateway.errors import AuthUnavailable, InvalidValue
+from gateway.errors import AuthUnavailable, InvalidValue, LedgerUnavailable
 from gateway.stores.database import MissingLedgerError
 from gateway.stores.keys import AWAY
 from gateway.stores.minted import KeyView, MintedKeys
-from gateway.stores.reports import DIMENSIONS, REQUEST, Question, Reports, Row, parse_by, parse_since
+from gateway.stores.reports import DIMENSIONS, REQUEST, LedgerAwayError, Question, Reports, Row, parse_by, parse_since
 from gateway.stores.terms import Terms
 from gateway.stores.traces import TraceReader
 from gateway.web.admin_keys import AdminKeys, keys_router
@@ -107,6 +107,8 @@ def usage_route(reports: Reports) -> Any:
             return await reports.rows(question)
         except MissingLedgerError:
             return []
+        except LedgerAwayError as away:
+            raise LedgerUnavailable("The ledger cannot be read at the moment", retry_after_ms=RETRY_AFTER_MS) from away
 
     return usage
 

@@ -13,8 +13,6 @@ ASKED_FOR = {
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
     "ledger.durability": "ledger: {durability: strict}",
-    "ledger.retention": "ledger: {retention: 30d}",
-    "ledger.batch": "ledger: {batch: 100}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
     "telemetry.exemplars": "telemetry: {exemplars: true}",
     "telemetry.org_labels": "telemetry: {org_labels: 200}",
