@@ -108,10 +108,10 @@ async def serve(view: View, reports: Reports, valkey: Valkey, tmp_path: Path) ->
     view.redis_url = valkey.url
     async with AsyncExitStack() as stack:
 
-        async def start(token: str, **ops: Any) -> httpx.AsyncClient:
+        async def start(token: str, database: str = "", **ops: Any) -> httpx.AsyncClient:
             listener = socket()
             listener.bind(("127.0.0.1", 0))
-            config = config_of(tmp_path, {"admin_token": token, **ops})
+            config = config_of(tmp_path, {"admin_token": token, **ops}, database)
             server = Server(await stack.enter_async_context(operations(view, config)))
             await server.open(listener)
             stack.push_async_callback(server.close)
@@ -121,14 +121,14 @@ async def serve(view: View, reports: Reports, valkey: Valkey, tmp_path: Path) ->
         yield start
 
 
-def config_of(directory: Path, ops: Mapping[str, Any]) -> Config:
+def config_of(directory: Path, ops: Mapping[str, Any], database: str = "") -> Config:
     """Return a configuration of two deployments; whether its secrets are good ones is nobody's question here."""
     providers = {name: {"base_url": "http://127.0.0.1:9", "allow_http": True} for name in ROOM}
     deployments = [{"provider": name, "model": "big", **room} for name, room in ROOM.items()]
     document = {
         "providers": providers,
         "models": {"m": {"deployments": deployments}},
-        "database": {"url": f"sqlite:///{directory}/tiergate.db"},
+        "database": {"url": database or f"sqlite:///{directory}/tiergate.db"},
         "state_dir": str(directory),
         "ops": ops,
     }
