@@ -7,7 +7,6 @@ from socket import socket
 from typing import Any
 
 import httpx
-from litestar import Litestar
 
 from gateway.config import load
 from gateway.policy.credentials import digest, format_digest
@@ -42,7 +41,7 @@ class View:
 class Post:
     """`fleet` are the gateways, `app` the port's application, `url` where it is."""
 
-    def __init__(self, gateways: Fleet, app: Litestar, client: httpx.AsyncClient) -> None:
+    def __init__(self, gateways: Fleet, app: Any, client: httpx.AsyncClient) -> None:
         self.fleet = gateways
         self.app = app
         self._client = client
@@ -84,7 +83,6 @@ async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> 
         path = directory / "w0" / "gateway.yaml"
         loaded = load(path, {})
         async with operations(View(valkey.url, path, loaded.sha256), loaded.config) as app:
-            assert isinstance(app, Litestar)
             listener = socket()
             listener.bind(("127.0.0.1", 0))
             server = Server(app)
