@@ -162,8 +162,13 @@ class Unprocessable(GatewayError):
 
     status, type, code = 422, "invalid_request_error", "invalid_value"
 
-    CODES: ClassVar[dict[str, str]] = {"missing": "missing_required_parameter", "type": "invalid_type", "range": "out_of_range"}
-    """The first field's error decides the envelope's code: its `type` is `missing`, or ends in `_type`, or is a range."""
+    CODES: ClassVar[dict[str, str]] = {
+        "missing": "missing_required_parameter",
+        "extra_forbidden": "unknown_parameter",
+        "type": "invalid_type",
+        "range": "out_of_range",
+    }
+    """The first field's error decides the envelope's code: its `type` is one of the first two, ends in `_type`, or is a range."""
 
     def __init__(self, fields: tuple[FieldError, ...]) -> None:
         first = fields[0]
@@ -175,8 +180,8 @@ class Unprocessable(GatewayError):
     def error_code(self) -> str:
         """Return the code of the first bad field."""
         kind = self.fields[0].type
-        if kind == "missing":
-            return self.CODES["missing"]
+        if kind in self.CODES:
+            return self.CODES[kind]
         return self.CODES["type"] if kind.endswith(("_type", "_parsing")) else self.CODES["range"]
 
 

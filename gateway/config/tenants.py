@@ -13,7 +13,7 @@ import msgspec.inspect as mi
 from gateway.config import budgets, naming, not_yet, sanity
 from gateway.config.compile import compile_key, compile_org
 from gateway.config.decode import Decoder
-from gateway.config.document import read
+from gateway.config.document import DocumentError, read
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem
 from gateway.config.references import Sources
@@ -58,7 +58,7 @@ class Definitions:
         """Return what a key means. Raises ValueError for one that is damaged: it must not mean more than it was meant to."""
         try:
             parsed = self._beside(found.tenants, [_of_key(found)])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, DocumentError) as error:
             raise ValueError(f"the definition of the key {found.key.id} is no JSON object: {error}") from error
         if parsed.problems:
             lines = "; ".join(_lines(parsed.problems))
@@ -80,7 +80,7 @@ class Definitions:
                 raise InvalidValue(f"{', '.join(sorted(misplaced))}: has no place in a definition", param="definition")
             of_keys = [_of_key(key)] if key is not None else [*_users(tenants)]
             parsed = self._beside(tenants, of_keys)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, DocumentError) as error:
             raise InvalidValue(f"a definition must be a JSON object: {error}", param="definition") from None
         problems = [*parsed.problems]
         for room in (naming, sanity, budgets, not_yet):
@@ -89,7 +89,7 @@ class Definitions:
             raise InvalidDefinition(tuple(dict.fromkeys(map(_field, sorted(problems)))))
 
     def _beside(self, tenants: Tenants, of_keys: Sequence[Mapping[str, Any]]) -> Parsed:
-        """Return the file with these definitions in it. Raises msgspec.DecodeError."""
+        """Return the file with these definitions in it. Raises msgspec.DecodeError, and DocumentError for what none can hold."""
         orgs: dict[str, dict[str, Any]] = {name: _object(text) for name, text in tenants.orgs.items()}
         for org, projects in tenants.projects.items():
             entry = orgs.setdefault(org, {})

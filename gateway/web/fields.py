@@ -19,7 +19,8 @@ async def check_body(connection: ASGIConnection[Any, Any, Any, Any], handler: Ba
     if not isinstance(connection, Request) or not isinstance(handler, HTTPRouteHandler) or handler.parsed_data_field is None:
         return
     asked = handler.parsed_data_field
-    if (body := await connection.body()) or not asked.has_default:
+    body = await connection.body()
+    if not asked.has_default or body.strip() not in (b"", b"null"):
         kinds = (asked.annotation, *asked.args)
         check(next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, msgspec.Struct)), None), body)
 

@@ -96,18 +96,18 @@ class Gate:
     def __call__(self, connection: Connection, handler: BaseRouteHandler) -> None:
         """Let the request through, and say whose it is.
 
-        Raises UnsupportedMediaType (a form of another page's can send anything but JSON), HostNotAllowed, IpNotAllowed,
-        Unauthenticated, and RoleNotAllowed.
+        Raises HostNotAllowed, IpNotAllowed, Unauthenticated, RoleNotAllowed, and UnsupportedMediaType: a form of another page's
+        can send anything but JSON.
         """
         headers = connection.headers
-        reads = connection.scope.get("method") in READING
-        if not reads and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-            raise UnsupportedMediaType("What changes something must be application/json")
         self._check_host(headers.get("host", "").lower(), headers.get("origin"))
         caller = self._caller(connection)
+        reads = connection.scope.get("method") in READING
         least = handler.opt.get("least", Role.VIEWER if reads else Role.ADMIN)
         if caller.role < least:
             raise RoleNotAllowed(f"This is for the role {least.name.lower()}; '{caller.name}' has {caller.role.name.lower()}")
+        if not reads and headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            raise UnsupportedMediaType("What changes something must be application/json")
         connection.scope["user"] = caller
 
     def _check_host(self, host: str, origin: str | None) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 from litestar import Litestar, Response, get
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
 
@@ -72,17 +73,22 @@ def build_ops(view: OpsView, rooms: Rooms, gate: Gate) -> Litestar:
         """Answer."""
         return Liveness()
 
-    @get("/readyz", summary="Would a request be served?", tags=["health"])
+    @get(
+        "/readyz",
+        summary="Would a request be served?",
+        tags=["health"],
+        responses={503: ResponseSpec(Readiness, description="None would", generate_examples=False)},
+    )
     async def readyz() -> Response[Readiness]:
         """Answer 200 when one would, else 503, and say how each worker is."""
         pages = await workers.ask("/status", timeout_s=PROBE_S)
         readiness = readiness_of([status_of(page) for page in pages], draining=view.draining)
         return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
 
-    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"])
-    async def metrics() -> Response[bytes]:
+    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"], media_type=TEXT_FORMAT)
+    async def metrics() -> bytes:
         """Return every worker's metrics on one page."""
-        return Response(joined.join(await workers.ask("/metrics")), media_type=TEXT_FORMAT)
+        return joined.join(await workers.ask("/metrics"))
 
     return Litestar(
         route_handlers=[livez, readyz, metrics, admin_router(rooms, gate)],

@@ -44,6 +44,7 @@ class Post:
     def __init__(self, gateways: Fleet, app: Any, client: httpx.AsyncClient) -> None:
         self.fleet = gateways
         self.app = app
+        self.url = str(client.base_url)
         self._client = client
 
     async def ask(self, method: str, path: str, body: Any = None, *, token: str | None = ADMIN, **headers: str) -> httpx.Response:
