@@ -163,10 +163,8 @@ class Unprocessable(GatewayError):
     status, type, code = 422, "invalid_request_error", "invalid_value"
 
     CODES: ClassVar[dict[str, str]] = {
-        "missing": "missing_required_parameter",
-        "extra_forbidden": "unknown_parameter",
-        "type": "invalid_type",
-        "range": "out_of_range",
+        **{"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"},
+        **{"type": "invalid_type", "range": "out_of_range"},
     }
     """The first field's error decides the envelope's code: its `type` is one of the first two, ends in `_type`, or is a range."""
 
@@ -180,9 +178,7 @@ class Unprocessable(GatewayError):
     def error_code(self) -> str:
         """Return the code of the first bad field."""
         kind = self.fields[0].type
-        if kind in self.CODES:
-            return self.CODES[kind]
-        return self.CODES["type"] if kind.endswith(("_type", "_parsing")) else self.CODES["range"]
+        return self.CODES.get(kind) or self.CODES["type" if kind.endswith(("_type", "_parsing")) else "range"]
 
 
 class RateLimited(GatewayError):
