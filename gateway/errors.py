@@ -163,8 +163,10 @@ class Unprocessable(GatewayError):
     status, type, code = 422, "invalid_request_error", "invalid_value"
 
     CODES: ClassVar[dict[str, str]] = {
-        **{"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"},
-        **{"type": "invalid_type", "range": "out_of_range"},
+        "missing": "missing_required_parameter",
+        "extra_forbidden": "unknown_parameter",
+        "type": "invalid_type",
+        "range": "out_of_range",
     }
     """The first field's error decides the envelope's code: its `type` is one of the first two, ends in `_type`, or is a range."""
 

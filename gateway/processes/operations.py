@@ -64,6 +64,7 @@ async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
             reports=Reports(reader),
             desk=desk_of(config, admission),
             traces=TraceReader(redis, traces_key(config.redis.prefix)),
+            audited=registry.tenancy.beside,
             tenants=Tenants(registry.keys, registry.terms, partial(keys_of, config, unix_ms), declared_by(config)),
             views=Views(
                 budgets=Treasury(config, registry, admission, Spending(reader)).page,

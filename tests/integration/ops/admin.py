@@ -79,7 +79,7 @@ class Post:
 async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> AsyncIterator[Post]:
     """Run so many gateways, and their operations port."""
     ops: Mapping[str, Any] = {"admin_token": ADMIN, "tokens": TOKENS, **sections.pop("ops", {})}
-    database = f"sqlite:///{directory / 'tiergate.db'}"
+    database = sections.pop("url", f"sqlite:///{directory / 'tiergate.db'}")
     async with fleet(count, valkey, database, directory, ops=ops, **sections) as gateways:
         path = directory / "w0" / "gateway.yaml"
         loaded = load(path, {})
