@@ -89,6 +89,8 @@ async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> 
             server = Server(app)
             await server.open(listener)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
-                yield Post(gateways, app, client)
-            await server.close()
+            try:
+                async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
+                    yield Post(gateways, app, client)
+            finally:
+                await server.close()
