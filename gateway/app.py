@@ -224,7 +224,7 @@ class Gateway:
         return Ledger(stream, self._writer, election, self._health, Terms(config.ledger.batch, config.ledger.retention_s))
 
     def _keys_of(self, config: Config) -> Keys:
-        shelf, failover = KeyShelf(config.database.url.reveal()), self._failover
+        shelf, failover = KeyShelf(self._reader, config.database.url.reveal()), self._failover
         sources = Sources(shelf, Definitions(config).key, lambda: failover.epoch)
         return Keys(self._place.pepper, sources, Clock(time.monotonic, unix_ms), self._tasks)
 
