@@ -105,7 +105,7 @@ async def shop(admission: Admission, clock: Clock, spool: Spool, tmp_path: Path)
     url = f"sqlite:///{tmp_path}/ledger.db"
     writer, reader = Writer(url), Reader(url)
     await writer.migrate()
-    alerts = Alerts(admission, Owned(), Cells(Labels.of((), ())))
+    alerts = Alerts(admission, Owned(), Cells(Labels.of({}, ())))
     budgeted = Budgeted(Failover(admission, None, spool), admission, Spending(reader), alerts, heartbeat_s=1.0)
     yield Shop(budgeted, admission, clock, writer)
     await budgeted.stop()
