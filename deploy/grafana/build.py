@@ -4,10 +4,11 @@ What a panel asks is written here, once; how dashboards look alike is written on
 `$__rate_interval`, `$__range`, and the four below. A file that is up to date is left alone.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import msgspec
 
 from gateway.telemetry.families import CATALOGUE, Family
 
@@ -45,6 +46,8 @@ class Panel(NamedTuple):
     width: int = 12
     height: int = 8
     stacked: bool = False
+    signed: bool = False
+    """Whether it may be below zero."""
 
 
 class Row(NamedTuple):
@@ -484,6 +487,7 @@ TOKENS = Dashboard(
                         "{{tier}}",
                     ),
                     "currencyUSD",
+                    signed=True,
                 ),
             ),
         ),
@@ -587,7 +591,7 @@ def rendered(dashboard: Dashboard) -> str:
         "templating": {"list": [*_variables()]},
         "panels": [*_panels(dashboard)],
     }
-    return json.dumps(found, indent=1, ensure_ascii=False) + "\n"
+    return msgspec.json.format(msgspec.json.encode(found), indent=1).decode() + "\n"
 
 
 def _variables() -> Iterator[dict[str, Any]]:
@@ -636,7 +640,7 @@ def _place(left: int, top: int, width: int, height: int) -> dict[str, int]:
 
 
 def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
-    defaults: dict[str, Any] = {"unit": panel.unit, "min": 0}
+    defaults: dict[str, Any] = {"unit": panel.unit} if panel.signed else {"unit": panel.unit, "min": 0}
     if panel.kind == "timeseries":
         stacking = {"mode": "normal" if panel.stacked else "none", "group": "A"}
         defaults["custom"] = {
@@ -648,8 +652,6 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
     options: dict[str, Any] = {"reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}}
     if panel.kind == "timeseries":
         options = {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi", "sort": "desc"}}
-    if " - " in panel.title or "less" in panel.title:
-        del defaults["min"]
     return {
         "id": number,
         "type": panel.kind,
