@@ -28,11 +28,11 @@ from tests.field.counting import Numbers, by_label, numbers
 from tests.integration.processes.conditions import until
 
 PROGRAMS = ("promtool", "prometheus")
-LOAD_S = 25.0
-ANSWER_S = 20.0
+LOAD_S = 30.0
+ANSWER_S = 40.0
 """How long a query that has no answer yet is asked again, while the load goes on."""
 
-VARIABLES = {"$__rate_interval": "10s", "$__range": "5m", "$tier": ".*", "$model": ".*", "$provider": ".*"}
+VARIABLES = {"$__rate_interval": "20s", "$__range": "5m", "$tier": ".*", "$model": ".*", "$provider": ".*"}
 SUFFIXES = ("_bucket", "_count", "_sum")
 OF_PROMETHEUS = {"up"}
 ALWAYS = {"job", "instance", "worker", "le"}

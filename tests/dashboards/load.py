@@ -80,6 +80,8 @@ KEYS: Mapping[str, Mapping[str, Any]] = {
     "poor": {"plan": "all", "org": "poor"},
 }
 
+STREAMED = ("timeout", "strange", "broken")
+
 REASONS = (
     "invalid_api_key", "model_not_found", "rate_limit_exceeded", "insufficient_quota", "engine_overloaded", "flex_no_capacity",
     "invalid_json", "missing_required_parameter", "unsupported_media_type", "method_not_allowed", "invalid_value",
@@ -163,7 +165,7 @@ class Load:
             for stream in (True, False)
         ]
         faults = [
-            lambda name=name: self.ask(name, stream=name == "timeout")
+            lambda name=name: self.ask(name, stream=name in STREAMED)
             for name in (*FAULTS, "connect", "tls", "moves", "falls", "strange", "broken")
         ]
         others: list[Callable[[], Awaitable[object]]] = [
@@ -182,14 +184,15 @@ class Load:
 
     def _refused(self) -> list[Callable[[], Awaitable[object]]]:
         url = f"{self._gateway.url}/v1/chat/completions"
-        json = {"content-type": "application/json"}
+        bearer = {"authorization": f"Bearer {SECRET}"}
+        json, text = {"content-type": "application/json", **bearer}, {"content-type": "text/plain", **bearer}
         return [
             lambda: self.ask("unheard-of"),
             lambda: self.ask("m", messages=...),
             lambda: self.ask("m", service_tier="over-limit"),
             lambda: self._client.post(url, json={"model": "m"}, headers={"authorization": "Bearer sk-nobody-knows-this-one"}),
             lambda: self._client.post(url, content=b"{", headers=json),
-            lambda: self._client.post(url, content=b"x", headers={"content-type": "text/plain"}),
+            lambda: self._client.post(url, content=b"x", headers=text),
             lambda: self._client.get(url),
         ]
 
@@ -227,6 +230,12 @@ class Load:
             await self._client.post(url, json={**body, "model": "mute"}, headers=headers, timeout=0.2)
 
 
+async def plainly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer whatever comes, in the clear."""
+    writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    writer.close()
+
+
 @contextlib.asynccontextmanager
 async def loaded(directory: Path, **sections: Any) -> AsyncIterator[Watched]:
     """Run a gateway in processes of its own over models that do all this."""
@@ -242,13 +251,13 @@ async def loaded(directory: Path, **sections: Any) -> AsyncIterator[Watched]:
     )
     with socket.socket() as closed, Valkey() as valkey:
         closed.bind(("127.0.0.1", 0))
-        async with HttpServer(scripted) as server:
+        async with HttpServer(scripted) as server, await asyncio.start_server(plainly, "127.0.0.1", 0) as bare:
             address = server.base_url
             upstreams = {
                 "p": address,
                 "q": address,
                 "nowhere": f"http://127.0.0.1:{closed.getsockname()[1]}",
-                "bare": address.replace("http:", "https:"),
+                "bare": f"https://127.0.0.1:{bare.sockets[0].getsockname()[1]}",
             }
             whole = {
                 "plans": {

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a gateway every second and follows its rules, between `async with` and its end."""
+"""A real Prometheus that scrapes a gateway every two seconds and follows its rules, between `async with` and its end."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from tests.integration.processes.conditions import until
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 
 CONFIG = """
-global: {{scrape_interval: 1s, evaluation_interval: 1s}}
+global: {{scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}}
 rule_files: [rules.yaml]
 scrape_configs:
   - job_name: tiergate
