@@ -290,9 +290,9 @@ LIMITS = Dashboard(
             (
                 Panel(
                     "Budgets of orgs",
-                    one("max by (org, period) (tiergate_org_budget_used_ratio)", "{{org}} {{period}}"),
+                    one("max by (org, period, unit) (tiergate_org_budget_used_ratio)", "{{org}} {{period}} {{unit}}"),
                     "percentunit",
-                    about="Used or held, of the present period.",
+                    about="Spent of the present period, as workers last heard.",
                 ),
                 Panel(
                     "Budgets that came to their alert",
