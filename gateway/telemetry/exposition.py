@@ -6,12 +6,11 @@ Rendering takes milliseconds and runs in a thread, never on the event loop. Seco
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import chain, product
 
 import msgspec
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector
 
 from gateway.faults import EndClass
 from gateway.policy.catalogue import Tier
@@ -37,7 +36,7 @@ from gateway.telemetry.labels import (
     TIERS,
     tier,
 )
-from gateway.telemetry.metrics import Key, Values, add, counter, gauge, histogram, rendered
+from gateway.telemetry.metrics import Key, Values, add, counter, gauge, histogram, page
 
 KINDS = ("input", "cached", "output", "reasoning")
 
@@ -56,7 +55,7 @@ class Build(msgspec.Struct, frozen=True):
     started_unix_s: float
 
 
-class Exposition(Collector):
+class Exposition:
     """One worker's metrics."""
 
     def __init__(self, cells: Cells, health: LedgerHealth, build: Build, readings: Sequence[Reading] = ()) -> None:
@@ -64,17 +63,14 @@ class Exposition(Collector):
         self._health = health
         self._build = build
         self._readings = readings
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=CollectorRegistry())
 
     async def render(self) -> bytes:
         """Return the page."""
-        return await asyncio.to_thread(rendered, self._registry)
+        return await asyncio.to_thread(self._page)
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would collect once to learn the names, before there is anything to collect."""
-        return ()
+    def _page(self) -> bytes:
+        return page(chain(self.collect(), self._process.collect()))
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""

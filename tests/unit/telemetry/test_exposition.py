@@ -1,7 +1,12 @@
+import re
+
 import pytest
 from msgspec.structs import replace
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar, Timestamp
 
 from gateway.policy.record import Outcome, Reason
@@ -13,6 +18,9 @@ from gateway.telemetry.health import LedgerHealth
 from gateway.telemetry.metrics import page
 from gateway.wire.traceparent import Parent
 from tests.unit.telemetry.records import LABELS, attempt, record
+
+LINE = re.compile(r"(# .*|\w+)(?:\{(.*)\})?( \S+(?: # \{.*\} \S+ \S+)?)?")
+LABEL = re.compile(r'\w+="(?:[^"\\]|\\.)*"')
 
 
 def shown(cells: Cells, *readings: Reading) -> dict[str, Metric]:
@@ -125,9 +133,8 @@ def test_what_the_stores_told_and_what_other_rooms_keep() -> None:
 def test_every_family_is_in_the_catalogue_as_it_is_shown() -> None:
     cells = Cells(LABELS)
     cells.observe(record(queued_ms=40, overhead_s=0.001))
-    readings = [
-        Reading(each, dict) for each in (families.QUEUE_DEPTH, families.UPSTREAM_INFLIGHT, families.SPOOL, families.REDIS_UP)
-    ]
+    of_rooms = (families.QUEUE_DEPTH, families.UPSTREAM_INFLIGHT, families.SPOOL, families.REDIS_UP, families.ORG_BUDGET)
+    readings = [Reading(each, dict) for each in of_rooms]
     found = shown(cells, *readings)
     told = {family.name: family for family in families.CATALOGUE if not family.whole and family is not families.WORKER_UP}
     assert {name.removesuffix("_total") for name in told} == found.keys()
@@ -240,3 +247,29 @@ def test_a_traced_request_is_the_exemplar_of_its_buckets(exemplars: bool) -> Non
         assert bucket.exemplar == expected
     for name in ("tiergate_time_to_first_byte_seconds", "gen_ai_server_time_to_first_token_seconds"):
         assert bool([s for s in found[name].samples if s.exemplar]) is exemplars
+
+
+def test_a_page_is_what_the_library_would_make_of_it() -> None:
+    cells = Cells(LABELS, exemplars=True)
+    cells.observe(record(queued_ms=40, span=of_client(Parent(0xA, 1, sampled=True))))
+    odd = Reading(families.QUEUE_DEPTH, lambda: {('a "model"\\with\nall', "flex"): 1.5})
+    found = [*Exposition(cells, LedgerHealth(), Build("1", 1.0), [odd]).collect()]
+    registry = CollectorRegistry()
+    registry.register(Fixed(found))
+    assert lines(page(found)) == lines(generate_latest(registry))  # type: ignore[no-untyped-call]
+
+
+class Fixed(Collector):
+    """A collector of families that are there already."""
+
+    def __init__(self, found: list[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> list[Metric]:
+        return self._found
+
+
+def lines(text: bytes) -> list[tuple[str, frozenset[str], str]]:
+    """Return a page's lines, whatever the order of labels in each."""
+    found = [LINE.fullmatch(line) for line in text.decode().splitlines()]
+    return [(each[1], frozenset(LABEL.findall(each[2] or "")), each[3]) for each in found if each]
