@@ -58,6 +58,15 @@ class Four(Leaving):
     async def _is_without(self, gone: int) -> bool:
         return gone not in self.workers() and await self.all_up()
 
+    async def ask_for(self, count: int) -> None:
+        """Ask so often, until all that is counted: each is when it is settled, a moment after its answer."""
+        expected = total(await self.numbers(), REQUESTS) + count
+        await asyncio.gather(*(self.ask(user="quick") for _ in range(count)))
+        await until(lambda: self._has_counted(expected))
+
+    async def _has_counted(self, expected: float) -> bool:
+        return total(await self.numbers(), REQUESTS) == expected
+
     async def is_idle(self) -> bool:
         found = await self.numbers()
         return total(found, INFLIGHT) == total(found, HELD) == 0
@@ -95,7 +104,7 @@ async def test_no_counter_falls_and_every_gauge_comes_back_whoever_is_killed(fou
     for place, accept in ((1, OPENMETRICS), (3, "text/plain")):
         await four.kill_worker(place)
         seen.append(await four.numbers(accept))
-        await asyncio.gather(*(four.ask(user="quick") for _ in range(8)))
+        await four.ask_for(8)
         seen.append(await four.numbers(accept))
     for earlier, later in pairwise(seen):
         fallen = [each for each in earlier if any(end in each for end in COUNTERS) and later.get(each, 0.0) < earlier[each]]

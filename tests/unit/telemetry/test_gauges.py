@@ -28,7 +28,7 @@ def values(metric: Metric) -> dict[tuple[str, ...], float]:
 
 
 def standing(**changes: object) -> Standing:
-    return Standing(**{**{name: getattr(WELL, name) for name in WELL.__struct_fields__}, **changes})  # type: ignore[arg-type]
+    return Standing(**{**{name: getattr(WELL, name) for name in WELL.__struct_fields__}, **changes})
 
 
 def test_deployments_of_one_provider_and_model_are_told_together() -> None:
