@@ -17,8 +17,6 @@ ASKED_FOR = {
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
     "ledger.durability": "ledger: {durability: strict}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
-    "telemetry.exemplars": "telemetry: {exemplars: true}",
-    "telemetry.org_labels": "telemetry: {org_labels: 200}",
 }
 OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",
