@@ -99,11 +99,7 @@ class Gateway:
         self._admission = admission = Admission(
             self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
         )
-        self._failover = failover = Failover(
-            admission,
-            local_of(config, catalogue),
-            Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes),
-        )
+        self._failover = failover = failover_of(admission, config, catalogue, place)
         self._replay = Replay(failover)
         self._leases = Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(locate, timeout_s=2.0)
@@ -245,6 +241,12 @@ def labels_of(catalogue: Catalogue) -> Labels:
     """Return the label values that this catalogue can lead to."""
     served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
     return Labels.of((route.path for route in routes(catalogue.prefixes)), served)
+
+
+def failover_of(admission: Admission, config: Config, catalogue: Catalogue, place: Place) -> Failover:
+    """Return what stands before the store: with this worker's spool, and what decides while the store is away."""
+    spool = Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes)
+    return Failover(admission, local_of(config, catalogue), spool, durable=config.ledger.durability == "strict")
 
 
 def local_of(config: Config, catalogue: Catalogue) -> Local | None:

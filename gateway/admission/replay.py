@@ -39,13 +39,16 @@ class Replay:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
+        self._failover.forget()
         self._spool.close()
 
     async def tell_own(self) -> None:
         """Tell what was given up. Raises `AdmissionUnavailable`; what was told by then is told again, and changes nothing."""
         if self._spool.left:
-            for told in await self._tell(entries(self._spool.path, {*self._spool.left})):
-                self._spool.told(told)
+            left = {*self._spool.left}
+            for path in self._spool.paths:
+                for told in await self._tell(entries(path, left)):
+                    self._spool.told(told)
 
     async def tell_left_behind(self) -> None:
         """Tell what dead workers left. Raises as `tell_own` does."""
@@ -63,7 +66,7 @@ class Replay:
                 if turns % LOOKS_EVERY == 0:
                     await self.tell_left_behind()
                 turns += 1
-            except AdmissionUnavailable as error:
+            except (AdmissionUnavailable, OSError) as error:
                 log.info("spool_interrupted", reason=str(error))
 
     async def _tell_all(self, path: Path) -> None:
@@ -72,8 +75,9 @@ class Replay:
         except msgspec.DecodeError as error:
             set_aside(path, str(error))
             return
-        dispose(path)
-        log.info("spool_told", file=path.name, requests=len(told))
+        if await self._failover.stays():
+            dispose(path)
+            log.info("spool_told", file=path.name, requests=len(told))
 
     async def _tell(self, found: Iterator[Entry]) -> list[str]:
         told: list[str] = []
