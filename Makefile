@@ -156,6 +156,7 @@ compat: $(VENV)/.dev $(if $(REAL_UPSTREAM),,$(CLIENTS:%=.venv-%/.made) .venv-lla
 lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) pyproject.toml --group build -o requirements.lock
 	$(PIN) pyproject.toml --extra otel --group build --group dev -o requirements-dev.lock
+	$(PIN) pyproject.toml --extra otel --group build -o deploy/docker/requirements.lock
 	$(PIN) tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
 	$(PIN) tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
 	$(PIN) tests/catalogue/catalogue.in -o tests/catalogue/catalogue.lock

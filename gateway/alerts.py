@@ -28,6 +28,8 @@ class Alerts:
         self._cells = cells
         self._told: dict[str, str] = {}
         """By budget, the last alert of it that somebody has told."""
+        self.heard: dict[str, tuple[int, int]] = {}
+        """By budget of an org, what was spent of it and when (Unix ms), as this worker last heard."""
 
     def seen(self, levels: Sequence[Level], now_ms: int) -> None:
         """Take what an admission says of a row's buckets: budgets stand first."""
@@ -42,6 +44,8 @@ class Alerts:
             self._note(charge, units, now_ms)
 
     def _note(self, charge: Charge, spent: int, now_ms: int) -> None:
+        if charge.scope.startswith("ob:"):
+            self.heard[charge.scope] = spent, now_ms
         if not is_due(charge, spent):
             return
         due = alert(charge, spent, now_ms)
@@ -53,7 +57,7 @@ class Alerts:
         try:
             is_first = await self._store.claim(f"alerted:{due.name}", due.ends_ms - now_ms)
         except AdmissionUnavailable:
-            del self._told[budget]  # the budget's next request brings it up again
+            self._told.pop(budget, None)  # the budget's next request brings it up again
             return
         if is_first:
             self._cells.budget_alerts[due.scope,] += 1

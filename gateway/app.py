@@ -33,7 +33,7 @@ from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, compile_catalogue
 from gateway.config.tenants import Definitions
-from gateway.gauges import queue_depth, redis_up, spool_size
+from gateway.gauges import readings
 from gateway.job import Store
 from gateway.keys import Clock, Keys, Sources
 from gateway.pipeline import Corridor
@@ -45,7 +45,7 @@ from gateway.snapshots import snapshot_of, transports_of
 from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
 from gateway.stores.keys import KeyShelf
-from gateway.stores.ledger import LEASE_S, Ledger
+from gateway.stores.ledger import LEASE_S, Ledger, Terms
 from gateway.stores.spending import Spending
 from gateway.stores.stream import Stream
 from gateway.stores.traces import Traces
@@ -106,10 +106,11 @@ class Gateway:
         self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
         self._reader = Reader(config.database.url.reveal(), config.database.pool)
-        self._ledger = self._consumer(config.redis.prefix)
+        self._ledger = self._consumer(config)
         self._consuming: asyncio.Task[None] | None = None
         cells, experience = Cells(labels_of(catalogue)), Experience()
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
+        alerts, self._sweep = Alerts(admission, self._tasks, cells), Sweep(time.monotonic)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
         self._observer = Observer(
             cells,
@@ -121,16 +122,15 @@ class Gateway:
             cells,
             self._health,
             Build(RELEASE, time.time()),
-            (queue_depth(catalogue, self._turns), spool_size(failover.spool), redis_up(failover)),
+            readings(catalogue, self._turns, failover, alerts, unix_ms),
         )
-        self._sweep, alerts, spending = Sweep(time.monotonic), Alerts(admission, self._tasks, cells), Spending(self._reader)
         self._keys = self._keys_of(config)
-        self._budgeted = budgeted = Budgeted(failover, admission, spending, alerts, heartbeat_s=config.leases.heartbeat_s)
+        self._budgeted = Budgeted(failover, admission, Spending(self._reader), alerts, heartbeat_s=config.leases.heartbeat_s)
         self._corridor = Corridor(
             snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
             self._keys.authenticate,
             Store(
-                budgeted,
+                self._budgeted,
                 self._leases,
                 self._turns,
                 Reports(failover, self._tasks),
@@ -141,7 +141,7 @@ class Gateway:
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
         self.ready = self._reached_store = False
         self.api = build_api(
-            self._floor, Catalogues(self._current, self._keys.authenticate), budgeted.levels, self._fault, release=RELEASE
+            self._floor, Catalogues(self._current, self._keys.authenticate), self._budgeted.levels, self._fault, release=RELEASE
         )
         self.control = build_control(self.status, self._exposition.render)
 
@@ -214,10 +214,10 @@ class Gateway:
         if self._access is not None:
             self._access.flush()
 
-    def _consumer(self, prefix: str) -> Ledger:
-        stream = Stream(self._redis, ledger_key(prefix, CELL))
+    def _consumer(self, config: Config) -> Ledger:
+        stream = Stream(self._redis, ledger_key(config.redis.prefix, CELL))
         election = Election(self._redis, f"{stream.key}-leader", self._place.worker, LEASE_S)
-        return Ledger(stream, self._writer, election, self._health)
+        return Ledger(stream, self._writer, election, self._health, Terms(config.ledger.batch, config.ledger.retention_s))
 
     def _keys_of(self, config: Config) -> Keys:
         shelf, failover = KeyShelf(config.database.url.reveal()), self._failover

@@ -237,6 +237,10 @@ class LimiterUnavailable(GatewayError):
     status, type, code = 503, "service_unavailable_error", "limiter_unavailable"
 
 
+class LedgerUnavailable(GatewayError):
+    status, type, code = 503, "service_unavailable_error", "ledger_unavailable"
+
+
 class Draining(GatewayError):
     status, type, code = 503, "service_unavailable_error", "draining"
 

@@ -1,10 +1,27 @@
 """What is read when the metrics are asked for: how things stand at this worker, which no request counts up."""
 
+from collections.abc import Callable
+
 from gateway.admission.failover import Failover
 from gateway.admission.spool import Spool
 from gateway.admission.turns import Turns
+from gateway.alerts import Alerts
 from gateway.policy.catalogue import Catalogue
+from gateway.policy.charges import Charge, Unit
+from gateway.policy.limits import budget_charges
+from gateway.policy.periods import bounds_ms
 from gateway.telemetry.exposition import Reading
+
+MOST_ORGS = 200
+"""How many orgs have a label: only what the configuration declares is a closed set, and a large one is no set of labels."""
+
+
+def readings(
+    catalogue: Catalogue, turns: Turns, failover: Failover, alerts: Alerts, now_ms: Callable[[], int]
+) -> tuple[Reading, ...]:
+    """Return all of them; `now_ms` is Unix time."""
+    used = budgets_used(catalogue, alerts, now_ms)
+    return queue_depth(catalogue, turns), spool_size(failover.spool), redis_up(failover), used
 
 
 def queue_depth(catalogue: Catalogue, turns: Turns) -> Reading:
@@ -25,6 +42,28 @@ def spool_size(spool: Spool) -> Reading:
         help="On disk because Redis has not heard of it.",
         labels=(),
         read=lambda: {(): spool.size_bytes},
+    )
+
+
+def budgets_used(catalogue: Catalogue, alerts: Alerts, now_ms: Callable[[], int]) -> Reading:
+    """Return the gauge of how far the configuration's orgs are in their budgets, as this worker last heard of each."""
+    budgets = [(name, org.budget) for name, org in catalogue.orgs.items() if org.budget is not None][:MOST_ORGS]
+    charges = {
+        (name, budget.period, "usd" if charge.unit is Unit.NANO_USD else "tokens"): charge
+        for name, budget in budgets
+        for charge in budget_charges(f"ob:{name}", budget)
+    }
+
+    def used(charge: Charge) -> float:
+        spent, at_ms = alerts.heard.get(charge.scope, (0, 0))
+        is_over = bounds_ms(at_ms, charge.period_ms)[1] <= now_ms()
+        return 0.0 if is_over else spent / max(1, charge.capacity)
+
+    return Reading(
+        name="tiergate_org_budget_used_ratio",
+        help="Share of a budget that is spent in its period, as this worker last heard.",
+        labels=("org", "period", "unit"),
+        read=lambda: {key: used(charge) for key, charge in charges.items()},
     )
 
 

@@ -6,20 +6,23 @@ Exit codes: 0 told, 2 a question that makes no sense, 69 no ledger to read, 78 a
 import asyncio
 import csv
 import io
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
+from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
+from gateway.cli.reconcile import reconcile
 from gateway.cli.table import aligned
 from gateway.config import ConfigErrors, load
 from gateway.stores.database import MissingLedgerError, Reader
-from gateway.stores.reports import DIMENSIONS, Question, Reports, Row, parse_by, parse_since
+from gateway.stores.reports import DIMENSIONS, LedgerAwayError, Question, Reports, Row, exported, parse_by, parse_since, spoken
 from gateway.stores.versions import SchemaVersionError
 
 IN_TABLES = (
@@ -29,6 +32,7 @@ IN_TABLES = (
 """The members of a request that fit a terminal; the others are in `--json` and `--csv`."""
 
 
+Answer = TypeVar("Answer")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -97,6 +101,34 @@ def list_requests(environ: dict[str, str], /, path: Path, form: str | None, **wa
     tell(url_of(path, environ), Question(since_unix_ms=wanted.pop("since"), **wanted), form)
 
 
+@usage.command()
+@click.option("--live", is_flag=True, help="Requests too that have not ended.")
+@click.option("--since", type=Since(), default=0, help="Only what began since: 7d, 24h, 2026-11-01, 2026-11-01T12:00:00Z.")
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True, help="The configuration file.")
+@click.pass_obj
+def export(environ: dict[str, str], /, path: Path, since: int, *, live: bool) -> None:
+    """Print every request as a line of JSON, the oldest first: the columns of the ledger as they are, money in nano-USD."""
+    unavailable_ends(write_lines(url_of(path, environ), since, live=live))
+
+
+async def write_lines(url: str, since_unix_ms: int, *, live: bool) -> None:
+    """Write what is to be exported, little of it at a time in memory."""
+    reader = Reader(url)
+    out = sys.stdout.buffer
+    encode = msgspec.json.Encoder().encode
+    try:
+        async for row in reader.stream(exported(since_unix_ms, live=live)):
+            out.write(encode(row) + b"\n")
+        out.flush()
+    except BrokenPipeError:  # whoever reads has enough; what is left must not be tried again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+    finally:
+        await reader.close()
+
+
+usage.add_command(reconcile)
+
+
 def url_of(path: Path, environ: dict[str, str]) -> str:
     """Return where the ledger of a configuration is, or end the command with every error in the file."""
     try:
@@ -109,13 +141,20 @@ def url_of(path: Path, environ: dict[str, str]) -> str:
 
 def tell(url: str, question: Question, form: str | None) -> None:
     """Print the answer."""
-    try:
-        rows = asyncio.run(answer(url, question))
-    except (MissingLedgerError, SchemaVersionError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(EXIT_UNAVAILABLE)
+    rows = unavailable_ends(answer(url, question))
     render = {"json": as_json, "csv": as_csv, None: as_table}[form]
     click.echo(render(rows), nl=False)
+
+
+def unavailable_ends(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Return what the work returns, or end the command where there is no ledger to read."""
+    try:
+        return asyncio.run(work)
+    except MissingLedgerError as error:
+        click.echo(str(error), err=True)
+    except (LedgerAwayError, SchemaVersionError, SQLAlchemyError, OSError) as error:
+        click.echo(f"the ledger cannot be read: {spoken(error)}", err=True)
+    sys.exit(EXIT_UNAVAILABLE)
 
 
 async def answer(url: str, question: Question) -> list[Row]:

@@ -25,6 +25,9 @@ USUAL_TOKENS = 1024
 
 NO_QUIRKS = Quirks()
 
+LEAST_RETENTION_S = 33 * 86_400
+"""The longest period of a budget, and a day for what began before it and ended in it."""
+
 DATABASE = re.compile(r"(sqlite:///|postgres(ql)?://[^/]*/)[^?]")
 """What names a file or a database."""
 
@@ -36,6 +39,7 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     """Yield each value that cannot work."""
     yield from _listeners(parsed)
     yield from _stores(parsed)
+    yield from _ledger(parsed)
     yield from _providers(parsed)
     yield from _unserved(parsed)
     for where, limits in _all_limits(parsed):
@@ -93,6 +97,12 @@ def _stores(parsed: Parsed) -> Iterator[Problem]:
     if kept_in_sqlite and not redis.embedded and not database.single_host:
         message = "SQLite with a Redis of its own is for one host: every replica must open the same file; say single_host: true"
         yield parsed.problem(("database", "url"), message)
+
+
+def _ledger(parsed: Parsed) -> Iterator[Problem]:
+    if parsed.config.ledger.retention_s < LEAST_RETENTION_S:
+        message = "at least 33d: what a budget of a month has spent is read from its requests where Redis has lost it"
+        yield parsed.problem(("ledger", "retention"), message)
 
 
 def _providers(parsed: Parsed) -> Iterator[Problem]:

@@ -23,9 +23,16 @@ async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
     catalogue = compile_catalogue(config, pepper=b"")
     terms = catalogue.tiers[Tier.DEFAULT]
     upstreams = [upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments]
+    async with open_admission(config, redis_url) as admission:
+        yield Desk(admission, upstreams)
+
+
+@contextlib.asynccontextmanager
+async def open_admission(config: Config, redis_url: str) -> AsyncIterator[Admission]:
+    """Open the store where the gateways of a configuration keep their limits and budgets."""
     connection = Connection(locator(redis_url, ca_file=config.redis.ca_file), Owned(), timeout_s=CALL_S)
     await connection.open()
     try:
-        yield Desk(Admission(connection, prefix=cell_prefix(config.redis.prefix)), upstreams)
+        yield Admission(connection, prefix=cell_prefix(config.redis.prefix))
     finally:
         await connection.close()

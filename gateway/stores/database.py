@@ -4,17 +4,23 @@ What is on disk when a write returns stays there, in SQLite as in Postgres. Know
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import structlog
 from msgspec.structs import astuple
-from sqlalchemy import Select
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy import Select, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.stores.engine import BUSY_TIMEOUT_S, POOL, Database
 from gateway.stores.events import Event, Rank, merged
-from gateway.stores.insertion import UNSTORABLE, UnstorableError, insertion, refused
+from gateway.stores.insertion import insertion
+from gateway.stores.refusals import UnstorableError, refusals
+from gateway.stores.retention import forget
+from gateway.stores.rollups import changes, rows_of
+from gateway.stores.schema import ATTEMPTS, EVENTS, HORIZON
 from gateway.stores.versions import admit, check, upgrade
 from gateway.tasks import Owned
 
@@ -22,6 +28,9 @@ Answer = TypeVar("Answer")
 
 PLAIN = "ok"
 """The end of an attempt that needs no row of its own where it was the only one: the request's row says it all."""
+
+AT_ONCE = 1_000
+"""Rows that a stream of them has in memory."""
 
 TRIED = Event.__struct_fields__.index("tried")
 """The one field that is rows of another table; how many there are has its column."""
@@ -78,27 +87,43 @@ class Writer:
     async def write(self, events: Sequence[Event]) -> None:
         """Store events in one transaction: all are on disk when this returns, or none. Writing one again changes nothing.
 
-        Raises UnstorableError for events that no database of this release takes.
+        Raises UnstorableError where there are events among them that no database of this release takes.
         """
         best = merged(events)
         if best:
             await self._work.finish(self._write(best))
 
     async def _write(self, best: Sequence[Event]) -> None:
-        tried = [row for each in best if each.rank == Rank.CLOSED for row in _attempt_rows(each)]
-        try:
+        with refusals():
             async with self._engine.begin() as connection:
                 if not self._checked:
                     await connection.run_sync(check)
-                await self._insertion.events(connection, [_row(each) for each in best])
-                await self._insertion.attempts(connection, tried)
-        except UNSTORABLE as error:
-            raise UnstorableError(type(error).__name__) from error
-        except DBAPIError as error:
-            if refused(error):
-                raise UnstorableError(type(error).__name__) from error
-            raise
+                await self._put(connection, best)
         self._checked = True
+
+    async def _put(self, connection: AsyncConnection, best: Sequence[Event]) -> None:
+        rows = self._insertion
+        await rows.begin(connection, best)
+        horizon_unix_ms = (await connection.execute(select(HORIZON.c.unix_ms))).scalar_one()
+        if any(each.started_unix_ms < horizon_unix_ms for each in best):
+            raise UnstorableError("older than what is kept: it was counted, or cannot be told from what was")
+        held = {row.request_id: row for row in await rows.held(connection, best)}
+        fresh = [each for each in best if each.request_id not in held or each.rank > held[each.request_id].rank]
+        tried = [row for each in fresh if each.rank == Rank.CLOSED for row in _attempt_rows(each)]
+        await rows.put(connection, EVENTS, [_row(each) for each in fresh])
+        await rows.put(connection, ATTEMPTS, tried)
+        replaced = [held[each.request_id] for each in fresh if each.request_id in held]
+        for span, sums in changes(replaced, fresh).items():
+            await rows.put(connection, span.table, rows_of(sums))
+
+    async def forget(self, before_unix_ms: int) -> bool:
+        """Delete some of the requests that began before then. Their sums stay. Return whether there may be more."""
+        return await self._work.finish(self._forget(before_unix_ms))
+
+    async def _forget(self, before_unix_ms: int) -> bool:
+        async with self._engine.begin() as connection:
+            await self._insertion.begin(connection)
+            return await forget(connection, before_unix_ms)
 
     async def close(self) -> None:
         """Finish what is being written and close the connection."""
@@ -116,7 +141,7 @@ def _attempt_rows(each: Event) -> list[tuple[object, ...]]:
     if len(each.tried) == 1 and each.tried[0].outcome == PLAIN:
         return []
     # The table keeps what was tried; why a candidate was passed over is an hour's matter (gateway.stores.traces).
-    return [(each.request_id, n, *astuple(attempt)[:-1]) for n, attempt in enumerate(each.tried, start=1)]
+    return [(each.request_id, n, each.started_unix_ms, *astuple(attempt)[:-1]) for n, attempt in enumerate(each.tried, start=1)]
 
 
 class Reader:
@@ -136,6 +161,19 @@ class Reader:
         return await self._work.finish(self._fetch(statement))
 
     async def _fetch(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        async with self._connection() as connection:
+            return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+    async def stream(self, statement: Select[Any]) -> AsyncIterator[dict[str, Any]]:
+        """Yield the rows of one query, few of them at a time in memory. To be read to its end. Raises as `fetch` does."""
+        async with self._connection() as connection:
+            found = await connection.stream(statement)
+            async for part in found.mappings().partitions(AT_ONCE):
+                for row in part:
+                    yield dict(row)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[AsyncConnection]:
         file = self._database.file
         if file is not None and not file.exists():
             raise MissingLedgerError(f"no ledger at {file}: no gateway has run with this configuration yet")
@@ -144,7 +182,7 @@ class Reader:
             if not self._checked:
                 await connection.run_sync(check)
                 self._checked = True
-            return [dict(row) for row in (await connection.execute(statement)).mappings()]
+            yield connection
 
     async def close(self) -> None:
         """Close the connections."""

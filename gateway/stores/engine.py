@@ -72,8 +72,16 @@ class Database:
 
     def open_to_read(self, pool: int = POOL) -> AsyncEngine:
         """Return connections that change nothing; they never wait for a writer, nor a writer for them."""
+        return self._to_read(pool, STATEMENT_TIMEOUT_S)
+
+    def open_to_copy(self) -> AsyncEngine:
+        """Return a connection that reads the rows of one moment, for as long as its transaction takes."""
+        engine = self._to_read(1, statement_timeout_s=0)
+        return engine if self.is_sqlite else engine.execution_options(isolation_level="REPEATABLE READ")
+
+    def _to_read(self, pool: int, statement_timeout_s: float) -> AsyncEngine:
         if self.file is None:
-            return self._postgres(pool).execution_options(postgresql_readonly=True)
+            return self._postgres(pool, statement_timeout_s).execution_options(postgresql_readonly=True)
         engine = _sqlite(f"file:{self.file}", pool_size=SQLITE_READERS, query={"mode": "ro", "uri": "true"})
         event.listen(engine.sync_engine, "begin", _begin)
         return engine
@@ -85,7 +93,7 @@ class Database:
             "lock_timeout": _ms(BUSY_TIMEOUT_S if statement_timeout_s else 0),
             "statement_timeout": _ms(statement_timeout_s),
             # A gateway that was suspended in a transaction must not keep its locks from all others.
-            "idle_in_transaction_session_timeout": _ms(STATEMENT_TIMEOUT_S),
+            "idle_in_transaction_session_timeout": _ms(statement_timeout_s),
         }
         connect = partial(
             asyncpg.connect,

@@ -1,58 +1,116 @@
-"""How many rows go into the ledger's tables at once, in either database, and what one says of rows that it will never take."""
+"""How many rows go into the ledger's tables at once, in either database. Rows are values in the order of a table's columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import Enum
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
-import asyncpg
-from sqlalchemy import Insert, Table
+from sqlalchemy import ARRAY, Row, Select, Table, Text, any_, bindparam, column, delete, select, text
+from sqlalchemy import table as _table
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.stores.engine import Database
+from gateway.stores.events import Event
+from gateway.stores.partitions import make_partitions
+from gateway.stores.refusals import driven
+from gateway.stores.rollups import NAMES, SPANS
 from gateway.stores.schema import ATTEMPTS, EVENTS
 
-Row = tuple[object, ...]
+Values = tuple[object, ...]
 
 MOST_ROWS = 500
 """How many rows one statement holds: their values stay below the 32,766 that SQLite binds."""
 
+WRITING = 0x7469_6572_7772_6974
+"""The advisory lock of whoever writes the ledger: a consumer that lost its lease unawares must not count beside the next."""
 
-class UnstorableError(Exception):
-    """Something that no database of this release will ever take. Everything else that one says is about itself, and passes."""
-
-
-UNSTORABLE = (DataError, IntegrityError, OverflowError)
-
-DATA_EXCEPTION, INTEGRITY_VIOLATION = "22", "23"
-"""The classes of Postgres' error codes that are about the rows."""
-
-
-def refused(error: DBAPIError) -> bool:
-    """Return whether Postgres, or its driver, says of the rows that it will never take them."""
-    cause = error.orig.__cause__ if error.orig is not None else None
-    if isinstance(cause, asyncpg.PostgresError):
-        return (cause.sqlstate or "")[:2] in (DATA_EXCEPTION, INTEGRITY_VIOLATION)
-    # The driver takes a value that does not fit its column's type for a wrong argument.
-    return isinstance(cause, asyncpg.InterfaceError) and isinstance(cause, ValueError)
+COUNTED = (
+    *("request_id", "started_unix_ms", "rank", *NAMES, "estimated", "input_tokens", "cached_tokens", "cache_write_tokens"),
+    *("output_tokens", "reasoning_tokens", "cost_nano_usd", "own_cost_nano_usd"),
+)
+"""The columns of a request that sums are made of."""
 
 
 class Insertion(Protocol):
-    """Puts rows, whose values stand in the order of the columns, into the caller's transaction."""
+    """Puts rows into the caller's transaction."""
 
-    async def events(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        """Insert requests; one that is there is replaced where the new row's rank is higher."""
+    async def begin(self, connection: AsyncConnection, events: Sequence[Event] = ()) -> None:
+        """Have the ledger to oneself until the transaction ends, and room for these events."""
         ...
 
-    async def attempts(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        """Insert attempts; one that is there stays."""
+    async def held(self, connection: AsyncConnection, events: Sequence[Event]) -> Sequence[Row[Any]]:
+        """Return what there is of these events' requests, as far as sums are made of it."""
+        ...
+
+    async def put(self, connection: AsyncConnection, table: Table, rows: Sequence[Values]) -> None:
+        """Insert rows of a table; what is there already is replaced, kept or added to, as the table has it."""
         ...
 
 
-def insertion(database: Database) -> Insertion:
-    """Return what puts rows into this database."""
-    return _SQLite() if database.is_sqlite else _Postgres()
+class Conflict(Enum):
+    """What becomes of a row whose key is there already."""
+
+    IMPOSSIBLE = 0
+    KEEP = 1
+    OUTRANK = 2
+    """Replaced where the new one knows more of the request's end."""
+    ADD = 3
+    """Added to, figure by figure."""
+
+
+Policy = Mapping[Table, Conflict]
+
+LEDGER: Policy = {
+    EVENTS: Conflict.OUTRANK,
+    ATTEMPTS: Conflict.KEEP,
+    **dict.fromkeys((span.table for span in SPANS), Conflict.ADD),
+}
+"""How the ledger grows."""
+
+
+def insertion(database: Database, policy: Policy = LEDGER) -> Insertion:
+    """Return what puts rows into tables of this database."""
+    return _SQLite(policy) if database.is_sqlite else _Postgres(policy)
+
+
+AnyInsert = sqlite.Insert | postgresql.Insert
+
+
+def _settled(incoming: AnyInsert, conflict: Conflict) -> AnyInsert:
+    table = incoming.table
+    if conflict is Conflict.IMPOSSIBLE:
+        return incoming
+    if conflict is Conflict.KEEP:
+        return incoming.on_conflict_do_nothing()
+    key = [each.name for each in table.primary_key]
+    rest = {each.name: incoming.excluded[each.name] for each in table.c if each.name not in key}
+    if conflict is Conflict.ADD:
+        return incoming.on_conflict_do_update(index_elements=key, set_={name: table.c[name] + new for name, new in rest.items()})
+    if isinstance(incoming, postgresql.Insert):
+        key.append("started_unix_ms")  # by which the table is parted
+    return incoming.on_conflict_do_update(index_elements=key, set_=rest, where=incoming.excluded.rank > table.c.rank)
+
+
+class _SQLite:
+    def __init__(self, policy: Policy) -> None:
+        self._statements = {table: _Statement(_settled(sqlite.insert(table), each)) for table, each in policy.items()}
+
+    async def begin(self, connection: AsyncConnection, events: Sequence[Event] = ()) -> None:
+        """Do nothing: the transaction began with the lock of the whole file."""
+
+    async def held(self, connection: AsyncConnection, events: Sequence[Event]) -> Sequence[Row[Any]]:
+        found: list[Row[Any]] = []
+        for start in range(0, len(events), MOST_ROWS):
+            ids = [each.request_id for each in events[start : start + MOST_ROWS]]
+            found += (await connection.execute(_HELD.where(EVENTS.c.request_id.in_(ids)))).all()
+        return found
+
+    async def put(self, connection: AsyncConnection, table: Table, rows: Sequence[Values]) -> None:
+        await self._statements[table].run(connection, rows)
+
+
+_HELD: Select[Any] = select(*(EVENTS.c[name] for name in COUNTED))
 
 
 class _Statement:
@@ -62,52 +120,66 @@ class _Statement:
     to and fro for every request.
     """
 
-    def __init__(self, statement: Insert) -> None:
+    def __init__(self, statement: AnyInsert) -> None:
         columns = len(statement.table.c)
         self._head, self._row, self._tail = str(statement.compile(dialect=sqlite.dialect())).partition(
             f"({', '.join('?' * columns)})"
         )
 
-    async def run(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
+    async def run(self, connection: AsyncConnection, rows: Sequence[Values]) -> None:
         for start in range(0, len(rows), MOST_ROWS):
             chunk = rows[start : start + MOST_ROWS]
-            text = self._head + ", ".join([self._row] * len(chunk)) + self._tail
-            await connection.exec_driver_sql(text, tuple(chain.from_iterable(chunk)))
-
-
-def _upsert(incoming: sqlite.Insert | postgresql.Insert) -> Insert:
-    return incoming.on_conflict_do_update(
-        index_elements=[EVENTS.c.request_id],
-        set_={column.name: incoming.excluded[column.name] for column in EVENTS.c if not column.primary_key},
-        where=incoming.excluded.rank > EVENTS.c.rank,
-    )
-
-
-class _SQLite:
-    def __init__(self) -> None:
-        self._events = _Statement(_upsert(sqlite.insert(EVENTS)))
-        self._attempts = _Statement(sqlite.insert(ATTEMPTS).on_conflict_do_nothing())
-
-    async def events(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        await self._events.run(connection, rows)
-
-    async def attempts(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        await self._attempts.run(connection, rows)
+            statement = self._head + ", ".join([self._row] * len(chunk)) + self._tail
+            await connection.exec_driver_sql(statement, tuple(chain.from_iterable(chunk)))
 
 
 class _Postgres:
-    def __init__(self) -> None:
-        self._events = _upsert(postgresql.insert(EVENTS))
-        self._attempts = postgresql.insert(ATTEMPTS).on_conflict_do_nothing()
+    """Rows are copied into a table of the connection's own, which knows no conflict, and put where they belong from there."""
 
-    async def events(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        await connection.execute(self._events, _named(EVENTS, rows))
+    def __init__(self, policy: Policy) -> None:
+        self._filled: set[Table] = set()
+        self._statements = {table: _settled(_from_incoming(table), each) for table, each in policy.items()}
+        self._places = "".join(
+            f"CREATE TEMP TABLE IF NOT EXISTS {_incoming(table)} (LIKE {table.name}) ON COMMIT DELETE ROWS;" for table in policy
+        )
 
-    async def attempts(self, connection: AsyncConnection, rows: Sequence[Row]) -> None:
-        if rows:
-            await connection.execute(self._attempts, _named(ATTEMPTS, rows))
+    async def begin(self, connection: AsyncConnection, events: Sequence[Event] = ()) -> None:
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": WRITING})
+        await make_partitions(connection, {each.started_unix_ms for each in events})
+        with driven():
+            driver = await _driver(connection)
+            await driver.execute(self._places)
+        self._filled.clear()
+
+    async def held(self, connection: AsyncConnection, events: Sequence[Event]) -> Sequence[Row[Any]]:
+        starts = [each.started_unix_ms for each in events]
+        chosen = _HELD.where(
+            EVENTS.c.request_id == any_(bindparam("ids", [each.request_id for each in events], ARRAY(Text))),
+            EVENTS.c.started_unix_ms.between(min(starts), max(starts)),  # which leaves the other months alone
+        )
+        found: Sequence[Row[Any]] = (await connection.execute(chosen)).all()
+        return found
+
+    async def put(self, connection: AsyncConnection, table: Table, rows: Sequence[Values]) -> None:
+        if not rows:
+            return
+        if table in self._filled:
+            await connection.execute(delete(_table(_incoming(table))))
+        self._filled.add(table)
+        with driven():
+            driver = await _driver(connection)
+            await driver.copy_records_to_table(_incoming(table), records=rows, columns=table.c.keys())
+        await connection.execute(self._statements[table])
 
 
-def _named(table: Table, rows: Sequence[Row]) -> list[dict[str, object]]:
+def _incoming(table: Table) -> str:
+    return f"incoming_{table.name}"
+
+
+def _from_incoming(table: Table) -> postgresql.Insert:
     names = table.c.keys()
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    return postgresql.insert(table).from_select(names, select(*map(column, names)).select_from(_table(_incoming(table))))
+
+
+async def _driver(connection: AsyncConnection) -> Any:
+    return (await connection.get_raw_connection()).driver_connection

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable
 from typing import Protocol
 
+import msgspec
 import structlog
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,11 +18,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from gateway.stores.database import Writer
 from gateway.stores.election import Election
 from gateway.stores.events import Event, UndecodableError, decode, rank_of
-from gateway.stores.insertion import UnstorableError
+from gateway.stores.refusals import UnstorableError
 from gateway.stores.stream import Entry, Stream
 from gateway.stores.versions import SchemaVersionError
 
-BATCH = 500
 POLL_S = 0.2
 """How long an empty stream is left alone: the delay of a row, and what gathers a batch for one fsync."""
 
@@ -40,6 +40,20 @@ REPORT_EVERY_S = 1.0
 OUTAGE = (RedisError, SQLAlchemyError, OSError, SchemaVersionError)
 
 log = structlog.get_logger(__name__)
+
+
+FORGET_EVERY_S = 600.0
+"""How often it is seen to that rows end, and how soon after a failure."""
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """How many entries one transaction stores, and for how long requests have rows."""
+
+    batch: int = 500
+    retention_s: float = 400 * 86_400.0
+
+
+TERMS = Terms()
 
 
 class Health(Protocol):
@@ -65,16 +79,17 @@ class Health(Protocol):
 class Ledger:
     """One worker's consumer. `run` for the life of the worker, then `flush`."""
 
-    def __init__(self, stream: Stream, writer: Writer, election: Election, health: Health) -> None:
+    def __init__(self, stream: Stream, writer: Writer, election: Election, health: Health, terms: Terms = TERMS) -> None:
         self._stream = stream
         self._writer = writer
         self._election = election
         self._health = health
+        self._terms = terms
         self._held: dict[bytes, Entry] = {}
         self._leading = False
         self._claim_idle_s = 0.0
         self._claim_at_s = 0.0
-        self._report_at_s = 0.0
+        self._report_at_s = self._forget_at_s = 0.0
         self._failing: str | None = None
 
     async def run(self) -> None:
@@ -131,12 +146,12 @@ class Ledger:
             return False
         if not self._held:
             self._held = {entry.id: entry for entry in await self._read()}
-        full = len(self._held) >= BATCH
+        full = len(self._held) >= self._terms.batch
         # Held until they are off the stream: a commit that failed is tried again without another delivery.
         if self._held:
             await self._store()
         await self._report()
-        return full
+        return full or await self._forget()
 
     async def _lead(self) -> bool:
         led, self._leading = self._leading, False
@@ -156,11 +171,11 @@ class Ledger:
     async def _read(self) -> list[Entry]:
         now_s = time.monotonic()
         if now_s >= self._claim_at_s:
-            left_behind = await self._stream.claim(BATCH, self._claim_idle_s)
+            left_behind = await self._stream.claim(self._terms.batch, self._claim_idle_s)
             if left_behind:
                 return left_behind
             self._claim_idle_s, self._claim_at_s = RECLAIM_IDLE_S, now_s + RECLAIM_IDLE_S
-        return await self._stream.fresh(BATCH)
+        return await self._stream.fresh(self._terms.batch)
 
     async def _store(self) -> None:
         events = await self._read_best()
@@ -192,7 +207,7 @@ class Ledger:
         try:
             await self._writer.write([event])
         except UnstorableError as error:
-            await self._bury(entry, f"the database refuses it ({error})")
+            await self._bury(entry, str(error))
 
     async def _bury(self, entry: Entry, reason: str) -> None:
         await self._stream.bury(entry, reason)
@@ -206,6 +221,20 @@ class Ledger:
             self._report_at_s = now_s + REPORT_EVERY_S
             backlog = await self._stream.backlog()
             self._health.backlog(backlog.length, backlog.pending, backlog.oldest_age_s)
+
+    async def _forget(self) -> bool:
+        """Delete a little of what is older than is kept. Return whether there may be more.
+
+        Nothing while something waits to be stored, which may be as old.
+        """
+        now_s = time.monotonic()
+        if now_s < self._forget_at_s or not await self._is_empty():
+            return False
+        self._forget_at_s = now_s + FORGET_EVERY_S
+        more = await self._writer.forget(int((time.time() - self._terms.retention_s) * 1000))
+        if more:
+            self._forget_at_s = now_s
+        return more
 
     async def _is_empty(self) -> bool:
         return (await self._stream.backlog()).length == 0

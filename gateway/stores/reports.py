@@ -6,41 +6,42 @@ ended count, unless the live ones are asked for.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import Select, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from gateway.stores import sums
 from gateway.stores.database import Reader
 from gateway.stores.events import Rank
+from gateway.stores.rollups import DAY, DAY_MS, FIGURES, HOUR, HOUR_MS, MONTH, TOKENS
 from gateway.stores.schema import EVENTS
+from gateway.stores.versions import SchemaVersionError
 
 Row = dict[str, Any]
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
-
 WHATS = {
-    "org": EVENTS.c.org,
-    "key": EVENTS.c.key,
-    "project": EVENTS.c.project,
-    "model": EVENTS.c.model_served,
-    "provider": EVENTS.c.provider,
-    "tier": EVENTS.c.tier_served,
-    "outcome": EVENTS.c.outcome,
+    "org": "org",
+    "key": "key",
+    "project": "project",
+    "model": "model_served",
+    "provider": "provider",
+    "tier": "tier_served",
+    "outcome": "outcome",
 }
-"""What requests may have in common."""
+"""What requests may have in common, and the column that says it."""
 
-WHENS = {"hour": (HOUR_MS, "%Y-%m-%dT%H:00Z"), "day": (DAY_MS, "%Y-%m-%d"), "month": (DAY_MS, "%Y-%m")}
-"""Spans of time: the step that the database counts in, and the name of the span that a step lies in (UTC)."""
+WHENS = {"hour": (HOUR, "%Y-%m-%dT%H:00Z"), "day": (DAY, "%Y-%m-%d"), "month": (MONTH, "%Y-%m")}
+"""Spans of time, from the finest, and the name of the span that a sum's start lies in (UTC)."""
 
 REQUEST = "request"
 DIMENSIONS = (*WHATS, *WHENS)
 MONEY = {"cost_nano_usd": "cost_micro_usd", "own_cost_nano_usd": "own_cost_micro_usd"}
-ADDED = ("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", *MONEY)
-SUMS = ("requests", *ADDED, "unpriced", "estimated")
+SUMS = ("requests", *TOKENS, *MONEY, "unpriced", "estimated")
 """The figures of a sum; `unpriced` and `estimated` count the requests whose cost nobody knows, or whose usage is an estimate."""
 
 SHOWN = (
@@ -92,6 +93,10 @@ def parse_since(text: str, now_unix_ms: int) -> int:
     return int(aware.timestamp() * 1000)
 
 
+class LedgerAwayError(Exception):
+    """The database cannot be read now, or is of another release."""
+
+
 class Reports:
     """Answers questions."""
 
@@ -101,60 +106,77 @@ class Reports:
     async def rows(self, question: Question) -> list[Row]:
         """Return the answer's rows: requests newest first; sums by time newest first, then the busiest first.
 
-        Raises MissingLedgerError or SchemaVersionError, see `Reader.fetch`.
+        Raises MissingLedgerError, see `Reader.fetch`, and LedgerAwayError.
         """
         if question.by == (REQUEST,):
-            return [_shown(row) for row in await self._reader.fetch(_requests(question))]
-        rows = _folded(question.by, await self._reader.fetch(_sums(question)))
+            return [_shown(row) for row in await self._fetch(_requests(question))]
+        rows = _folded(question.by, await self._fetch(_sums(question)))
         return rows[: question.limit]
 
+    async def _fetch(self, statement: Select[Any]) -> list[Row]:
+        try:
+            return await self._reader.fetch(statement)
+        except (SchemaVersionError, SQLAlchemyError, OSError) as error:
+            raise LedgerAwayError(spoken(error)) from error
 
-def _conditions(question: Question) -> list[ColumnElement[bool]]:
+
+def spoken(error: Exception) -> str:
+    """Return what a database or its driver says, in its own words alone."""
+    return str(error.orig if isinstance(error, DBAPIError) else error) or type(error).__name__
+
+
+def _requests(question: Question) -> Select[Any]:
     conditions = [EVENTS.c.started_unix_ms >= question.since_unix_ms]
     if question.request_id is not None:
         conditions.append(EVENTS.c.request_id == question.request_id)
     if not question.live:
         conditions.append(EVENTS.c.rank > Rank.OPEN.value)
-    return conditions
-
-
-def _requests(question: Question) -> Select[Any]:
     newest_first = EVENTS.c.started_unix_ms.desc(), EVENTS.c.request_id.desc()
-    return select(*(EVENTS.c[name] for name in SHOWN)).where(*_conditions(question)).order_by(*newest_first).limit(question.limit)
+    shown = select(*(EVENTS.c[name] for name in SHOWN)).where(*conditions)
+    return shown.order_by(*newest_first).limit(question.limit)
+
+
+def exported(since_unix_ms: int, *, live: bool) -> Select[Any]:
+    """Return the statement for every request since then, as it is stored, in the order in which they began."""
+    chosen = select(EVENTS).where(EVENTS.c.started_unix_ms >= since_unix_ms)
+    chosen = chosen if live else chosen.where(EVENTS.c.rank > Rank.OPEN.value)
+    return chosen.order_by(EVENTS.c.started_unix_ms, EVENTS.c.request_id)
 
 
 def _sums(question: Question) -> Select[Any]:
-    groups = [WHATS[name] if name in WHATS else EVENTS.c.started_unix_ms // WHENS[name][0] for name in question.by]
-    sums = [
-        func.count().label("requests"),
-        *(func.sum(EVENTS.c[name]).label(name) for name in ADDED),
-        (func.count() - func.count(EVENTS.c.cost_nano_usd)).label("unpriced"),
-        func.count().filter(EVENTS.c.estimated).label("estimated"),
-    ]
-    labelled = [group.label(f"by_{name}") for name, group in zip(question.by, groups, strict=True)]
-    return select(*labelled, *sums).where(*_conditions(question)).group_by(*labelled)
+    spans = [WHENS[name][0] for name in WHENS if name in question.by]
+    if question.request_id is not None:
+        parts = [sums.one(question.request_id, live=question.live)]
+    else:
+        parts = sums.ended(question.since_unix_ms, spans[0] if spans else MONTH)
+        parts += [sums.open_now(question.since_unix_ms)] if question.live else []
+    return sums.total([WHATS[name] for name in question.by if name in WHATS], parts, timed=bool(spans))
 
 
 def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """Add up rows whose spans have one name: months are counted in days, since SQL has no portable month."""
-    found: dict[tuple[object, ...], Row] = {}
+    """Add up rows whose spans have one name: a month may be made of days and hours."""
+    found: dict[tuple[object, ...], Counter[str]] = {}
     for row in rows:
-        labels = {name: _label(name, row[f"by_{name}"]) for name in by}
-        total = found.setdefault(tuple(labels.values()), labels | dict.fromkeys(SUMS, 0) | dict.fromkeys(MONEY))
-        for name in SUMS:
-            if row[name] is not None:
-                total[name] = (total[name] or 0) + int(row[name])
+        total = found.setdefault(tuple(_label(name, row) for name in by), Counter())
+        for name in FIGURES:
+            total[name] += int(row[name])
+    totals = [dict(zip(by, labels, strict=True)) | _known(total) for labels, total in found.items() if total["requests"]]
     spans = [name for name in by if name in WHENS]
-    totals = sorted(found.values(), key=lambda total: tuple(str(total[name]) for name in by))
+    totals.sort(key=lambda total: tuple(str(total[name]) for name in by))
     totals.sort(key=lambda total: (tuple(total[name] for name in spans), total["requests"]), reverse=True)
     return [_in_micro_usd(total) for total in totals]
 
 
-def _label(name: str, value: Any) -> Any:
-    if name not in WHENS:
-        return value
-    step_ms, form = WHENS[name]
-    return datetime.fromtimestamp(value * step_ms / 1000, UTC).strftime(form)
+def _known(total: Counter[str]) -> Row:
+    """Return the figures that a report has; a cost that nobody knows of any request is null."""
+    unknown = {"cost_nano_usd": "unpriced", "own_cost_nano_usd": "own_unpriced"}
+    return {name: None if total["requests"] == total.get(unknown.get(name, "")) else total[name] for name in SUMS}
+
+
+def _label(name: str, row: Mapping[str, Any]) -> str | None:
+    if name in WHATS:
+        return row[WHATS[name]] or None
+    return datetime.fromtimestamp(row[sums.START] / 1000, UTC).strftime(WHENS[name][1])
 
 
 def _shown(row: Mapping[str, Any]) -> Row:

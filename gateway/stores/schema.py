@@ -2,10 +2,10 @@
 
 `usage_event` has one narrow row a request, `usage_attempt` one row for each candidate that it tried, unless the first answered.
 Times are Unix milliseconds, money is nano-USD, durations are milliseconds; a null is a figure that nobody knows. No text of a
-prompt or an answer has a column.
+prompt or an answer has a column. In a Postgres both tables are parted by month, and the start belongs to their keys.
 """
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, MetaData, SmallInteger, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, SmallInteger, Table, Text, text
 
 METADATA = MetaData()
 
@@ -44,14 +44,16 @@ EVENTS = Table(
     Column("price_version", Text),
     Column("cache_write_tokens", BigInteger, nullable=False, server_default="0"),
     Index("usage_event_started", "started_unix_ms"),
+    Index("usage_event_open", "started_unix_ms", sqlite_where=text("rank = 0"), postgresql_where=text("rank = 0")),
     sqlite_with_rowid=False,
 )
 
 ATTEMPTS = Table(
     "usage_attempt",
     METADATA,
-    Column("request_id", Text, ForeignKey(EVENTS.c.request_id), primary_key=True),
+    Column("request_id", Text, primary_key=True),
     Column("n", SmallInteger, primary_key=True),
+    Column("started_unix_ms", BigInteger, nullable=False),
     Column("model", Text, nullable=False),
     Column("provider", Text, nullable=False),
     Column("status", SmallInteger, nullable=False),
@@ -60,3 +62,11 @@ ATTEMPTS = Table(
     Column("duration_ms", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+
+HORIZON = Table(
+    "usage_horizon",
+    METADATA,
+    Column("id", SmallInteger, primary_key=True, autoincrement=False),
+    Column("unix_ms", BigInteger, nullable=False),
+)
+"""One row: requests that began before then were counted and deleted, and are not to be counted again."""

@@ -18,10 +18,10 @@ from litestar.handlers import BaseRouteHandler
 from litestar.params import QueryParameter
 
 from gateway.admission.desk import Desk
-from gateway.errors import HostNotAllowed, InvalidValue, IpNotAllowed, Unauthenticated, UnsupportedMediaType
+from gateway.errors import HostNotAllowed, InvalidValue, IpNotAllowed, LedgerUnavailable, Unauthenticated, UnsupportedMediaType
 from gateway.policy.catalogue import Secret
 from gateway.stores.database import MissingLedgerError
-from gateway.stores.reports import DIMENSIONS, REQUEST, Question, Reports, Row, parse_by, parse_since
+from gateway.stores.reports import DIMENSIONS, REQUEST, LedgerAwayError, Question, Reports, Row, parse_by, parse_since
 from gateway.stores.traces import TraceReader
 from gateway.web.requests import requests_route
 from gateway.web.upstreams import upstreams_router
@@ -30,6 +30,7 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 JSON = "application/json"
 BY = f"request, or any of {', '.join(DIMENSIONS)}, comma-separated"
+LEDGER_WAIT_MS = 1_000
 MOST_ROWS = 10_000
 """One answer's rows: they are held in memory."""
 
@@ -113,6 +114,8 @@ def admin_router(rooms: Rooms, token: Secret | None) -> Router:
             return await rooms.reports.rows(question)
         except MissingLedgerError:
             return []
+        except LedgerAwayError as away:
+            raise LedgerUnavailable("The ledger cannot be read at the moment", retry_after_ms=LEDGER_WAIT_MS) from away
 
     return Router(
         "/admin",

@@ -55,7 +55,7 @@ def copy(root: Root, rest: str, folder: str) -> None:
         if (ROOT / source).is_dir():
             shutil.copytree(ROOT / source, to / source, ignore=shutil.ignore_patterns("__pycache__"))
         else:
-            shutil.copy(ROOT / source, to / source)
+            shutil.copy(ROOT / source, to)
     root.own(folder)
 
 

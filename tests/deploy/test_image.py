@@ -43,11 +43,21 @@ def test_it_starts_as_nobody_in_particular_and_takes_signals_itself() -> None:
 
 def test_what_it_stands_on_comes_first_and_by_hashes_alone() -> None:
     copied = rests(BUILD, "COPY")
-    assert copied[0].startswith("requirements.lock")
+    assert copied[0].startswith("deploy/docker/requirements.lock ")
     assert copied[-1].startswith("gateway")
     installs = [rest for rest in rests(BUILD, "RUN") if " install " in rest]
     assert len(installs) == 2
     assert all("--require-hashes" in rest or "--no-index" in rest for rest in installs)
+
+
+def pins(path: Path) -> set[str]:
+    return set(re.findall(r"^\S+==\S+", path.read_text(), re.MULTILINE))
+
+
+def test_it_has_what_the_gateway_is_tested_with_and_what_traces_need() -> None:
+    own, image = pins(ROOT / "requirements.lock"), pins(PATH.with_name("requirements.lock"))
+    assert own < image < pins(ROOT / "requirements-dev.lock"), "`make lock` writes them"
+    assert {pin.partition("==")[0] for pin in image - own} >= {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"}
 
 
 def test_its_labels_are_this_versions() -> None:

@@ -232,7 +232,7 @@ def test_pods_may_be_reached_and_reach_out_by_what_they_need(prod: list[Manifest
         8080: [{"namespaceSelector": {}}],
         8081: [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
     }
-    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {53, 443, 6379, 5432}
+    assert {port["port"] for rule in spec["egress"] for port in rule["ports"]} == {53, 443, 6379, 5432, 4318}
     [providers] = [rule["to"] for rule in spec["egress"] if rule["ports"][0]["port"] == 443]
     assert "169.254.0.0/16" in providers[0]["ipBlock"]["except"]
 

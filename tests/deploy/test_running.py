@@ -50,7 +50,7 @@ async def ended(arguments: Sequence[str], settings: Mapping[str, Any], path: Pat
     await asyncio.to_thread(path.write_text, yaml.safe_dump(settings))
     command = [sys.executable, "-m", "gateway", *(str(path) if word == MOUNTED else word for word in arguments)]
     done = await asyncio.to_thread(
-        subprocess.run, command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=30, check=False
+        subprocess.run, command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -108,6 +108,7 @@ async def test_a_second_on_the_same_state_does_not_start(
     assert (found, complaint in said) == (code, True)
 
 
+@pytest.mark.timeout(180)
 async def test_production_waits_for_its_migration_and_is_then_several(prod: list[Manifest], tmp_path: Path) -> None:
     with Postgres() as postgres, Valkey() as valkey:
         secrets = for_trying() | {"redis-url": valkey.url, "database-url": postgres.create()}

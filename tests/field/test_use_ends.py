@@ -14,6 +14,7 @@ from gateway.policy.charges import Dimension
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import DONE, SSE, answers, error, event, refuses, silence, streams
 from tests.field.metering import INPUT_NANO_USD, OUTPUT_NANO_USD, SLOW, Metered, figures, key, metered, model, secret, settings
+from tests.integration.scene import bearer
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -31,6 +32,7 @@ KEYS = [
     key("served", limits=SLOW),
     key("burst", limits={"tpm": 100}),
     key("spender", budget={"usd": 4}),
+    key("counted", budget={"tokens": 100}),
     key("unbounded", limits={"tpm": 10_000}),
 ]
 MODELS = {
@@ -214,6 +216,13 @@ async def test_use_14_a_burst_passes_no_budget(gate: Metered) -> None:
     assert (again.status_code, again.headers["x-should-retry"]) == (402, "false")
     gate.models.acts["A"] = answers()
     assert (await gate.ask(key=secret("spender"), model="A", max_tokens=10)).status_code == 200, "0.6 USD are left"
+
+
+async def test_use_14_a_burst_passes_no_budget_of_tokens(gate: Metered) -> None:
+    answered = await burst(gate, "counted", max_tokens=80)
+    assert Counter(answer.status_code for answer in answered) == {200: 1, 402: 19}
+    [budget] = (await gate.run.client.get("/v1/key", headers=bearer(secret("counted")))).json()["budgets"]
+    assert (budget["spent_tokens"], budget["held_tokens"], budget["remaining_tokens"]) == (90, 0, 10)
 
 
 async def burst(gate: Metered, name: str, **fields: Any) -> list[httpx.Response]:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
+from gateway.policy.periods import DAY_MS
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import FILTERED, USAGE, Models, answers, refuses
 from tests.integration.scene import Scene, scene
@@ -302,6 +303,24 @@ async def test_an_alert_is_told_once_by_all_gateways(valkey: Valkey, tmp_path: P
             "spent_nano_usd": 150_000,
         },
     ]
+
+
+async def test_how_far_the_files_orgs_are_in_their_budgets_is_a_gauge(shop: Scene) -> None:
+    """A budget that the next period began of is unspent, whoever has heard of it."""
+    name = 'tiergate_org_budget_used_ratio{org="team",period="month",unit="usd"}'
+    assert await value(shop.run, name) == 0
+    assert [(await spend(shop, "one-of-team")).status_code for _ in range(3)] == [200] * 3
+    assert await value(shop.run, name) == pytest.approx(3 / 4.5)
+    alerts = shop.run.gateway._budgeted._alerts
+    [(budget, (spent, at_ms))] = alerts.heard.items()
+    alerts.heard[budget] = spent, at_ms - 32 * DAY_MS
+    assert await value(shop.run, name) == 0
+
+
+async def value(gateway: Running, series: str) -> float:
+    page = (await gateway.gateway._exposition.render()).decode()
+    [line] = [line for line in page.splitlines() if line.startswith(f"{series} ")]
+    return float(line.split()[-1])
 
 
 async def alerts_of(gateway: Running) -> int:

@@ -139,6 +139,18 @@ BUGS = (
         "    if false then missing",
     ),
     script(
+        "budget lowered by what is told late",
+        "seed",
+        "max(known, spent)",
+        "spent",
+    ),
+    script(
+        "tokens of a budget spent as they go",
+        "ends",
+        "      elseif unit >= BUDGETED then\n",
+        "      elseif unit == BUDGETED then\n",
+    ),
+    script(
         "priority barging",
         "serve",
         "if not refusal and has_queue and seldom()",

@@ -171,9 +171,13 @@ class Breaker(Section, frozen=True, kw_only=True):
 
 
 class Ledger(Section, frozen=True, kw_only=True):
-    """The record of what was used. `strict` waits for the disk; `spool_max` bounds what a worker keeps there for Redis."""
+    """The record of what was used.
+
+    `strict` waits for the disk. Requests have rows for the time of `retention`; their sums stay. `spool_max` bounds what a worker
+    keeps on its disk for Redis. `batch` is how many events one transaction stores.
+    """
 
     durability: Literal["standard", "strict"] = "standard"
     retention_s: Period = field(name="retention", default=400 * 86_400.0)
     spool_max_bytes: Size = field(name="spool_max", default=1 << 30)
-    batch: Count = 500
+    batch: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 500

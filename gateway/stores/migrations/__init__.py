@@ -18,12 +18,12 @@ def revisions() -> ScriptDirectory:
     return ScriptDirectory(str(Path(__file__).parent))
 
 
-def run(connection: Connection) -> None:
-    """Run what the database has not seen. The caller holds its transaction and its lock."""
+def run(connection: Connection, newest: str = "head") -> None:
+    """Run what the database has not seen, up to `newest`. The caller holds its transaction and its lock."""
     script = revisions()
 
     def pending(found: tuple[str, ...], _context: MigrationContext) -> list[RevisionStep]:
-        missing = list(script.iterate_revisions("head", found))
+        missing = list(script.iterate_revisions(newest, found))
         return [MigrationStep.upgrade_from_script(script.revision_map, revision) for revision in reversed(missing)]
 
     with EnvironmentContext(Config(), script, fn=pending) as environment:

@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from gateway.admission.client import Admission
+from gateway.admission.connection import Connection
+from gateway.admission.discovery import locator
 from gateway.admission.failover import Failover
 from gateway.admission.spool import Spool
 from gateway.alerts import Alerts
 from gateway.budgets import Budgeted
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Row, Seed
-from gateway.policy.answers import Granted, Refused
+from gateway.policy.answers import Granted, Level, Refused
 from gateway.policy.catalogue import Budget
 from gateway.policy.charges import Charge, Estimate
 from gateway.policy.limits import budget_charges
-from gateway.policy.periods import bounds_ms
+from gateway.policy.periods import DAY_MS, bounds_ms
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import Event, Rank
 from gateway.stores.spending import Spending
@@ -26,6 +28,7 @@ from gateway.telemetry.cells import Cells
 from gateway.telemetry.labels import Labels
 from tests.integration.admission.rows import Clock, acquire, row, settle
 from tests.integration.admission.state import PREFIX, ask
+from tests.valkey import Valkey
 
 DAY, TOKENS_A_DAY = budget_charges("kb:ci", Budget(nano_usd=100, tokens=100, period="day"))
 MONTH, TOKENS_A_MONTH = budget_charges("ob:acme", Budget(nano_usd=250, tokens=250, period="month"))
@@ -165,6 +168,23 @@ async def test_what_is_to_be_done_once_one_alone_is_told_to_do(shop: Shop) -> No
     assert [await shop.admission.claim("alerted:a", 60_000) for _ in range(3)] == [True, False, False]
     assert await shop.admission.claim("alerted:b", 60_000)
     assert 0 < await ask(shop.admission._connection, "PTTL", f"{PREFIX}alerted:a") <= 60_000
+
+
+async def test_an_alert_that_the_store_did_not_take_is_brought_up_again(
+    shop: Shop, connection: Connection, clock: Clock, valkey: Valkey
+) -> None:
+    lost, cells, tasks = Connection(locator(valkey.url), Owned(), timeout_s=1.0), Cells(Labels.of((), ())), Owned()
+    told = Alerts(Admission(lost), tasks, cells)
+    for store, count in ((told._store, 0), (shop.admission, 1), (shop.admission, 1)):
+        told._store = store
+        told.settled((DAY, MONTH), (80, 80), clock.now_ms)
+        told.seen([Level(DAY, 85, 0, 0), Level(MONTH, 85, 0, 0)], clock.now_ms)
+        await tasks.wait()
+        assert cells.budget_alerts == ({("key",): count} if count else {})
+    told.settled((DAY, MONTH), (), clock.now_ms)
+    told.settled((DAY, MONTH), (100, 200), clock.now_ms + DAY_MS)
+    await tasks.wait()
+    assert cells.budget_alerts == {("key",): 2, ("org",): 1}, "the next day's, and the month's"
 
 
 async def test_where_the_ledger_is_silent_nothing_is_granted_and_nothing_held(shop: Shop, tmp_path: Path) -> None:

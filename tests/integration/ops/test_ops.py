@@ -3,6 +3,8 @@
 import httpx
 import pytest
 
+from gateway.stores.database import Reader
+from gateway.stores.reports import Reports
 from tests.integration.ops.conftest import Serve, View
 
 
@@ -67,6 +69,16 @@ async def test_the_ledger_without_a_token_on_this_machine(serve: Serve) -> None:
     assert (total["requests"], total["cost_micro_usd"]) == (3, 4)
     one = await client.get("/admin/usage", params={"request_id": "req-000001"})
     assert len(one.json()) == 1
+
+
+async def test_a_ledger_that_cannot_be_read_is_said(serve: Serve, reports: Reports) -> None:
+    away = Reader("postgresql://u:hush-hush@127.0.0.1:1/d")
+    reports._reader = away
+    client = await serve("")
+    answer = await client.get("/admin/usage", params={"by": "org"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "ledger_unavailable")
+    assert "hush-hush" not in answer.text
+    await away.close()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from gateway.policy.record import Attempt, Closed, Opened
 from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
-from gateway.stores.ledger import Ledger
+from gateway.stores.ledger import TERMS, Ledger, Terms
 from gateway.stores.schema import EVENTS
 from gateway.stores.stream import Stream
 
@@ -110,8 +110,8 @@ def at_least(count: int) -> Callable[[Tally], bool]:
     return lambda told: told.stored_count >= count
 
 
-def consumer(redis: Redis, writer: Writer, tally: Tally, *, name: str = "a", ttl_s: float = 10.0) -> Ledger:
-    return Ledger(Stream(redis, KEY), writer, Election(redis, f"{KEY}-lease", name, ttl_s), tally)
+def consumer(redis: Redis, writer: Writer, tally: Tally, *, name: str = "a", ttl_s: float = 10.0, terms: Terms = TERMS) -> Ledger:
+    return Ledger(Stream(redis, KEY), writer, Election(redis, f"{KEY}-lease", name, ttl_s), tally, terms)
 
 
 async def add(redis: Redis, *events: dict[str, bytes]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.stores.database import MissingLedgerError, Reader, Writer
 from gateway.stores.events import Event, Rank, decode
-from gateway.stores.reports import Question, Reports
+from gateway.stores.reports import LedgerAwayError, Question, Reports
 from gateway.stores.versions import SchemaVersionError
 from tests.integration.stores.ledger_world import fields
 
@@ -121,7 +121,7 @@ async def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 async def test_a_ledger_of_another_release_is_not_guessed_at(writer: Writer, reader: Reader) -> None:
     async with writer._engine.begin() as connection:
         await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(SchemaVersionError):
+    with pytest.raises(LedgerAwayError, match="9999"):
         await Reports(reader).rows(Question())
     with pytest.raises(SchemaVersionError):
         await writer.write([event(1)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,10 +18,11 @@ from gateway.stores import tenancy_schema
 from gateway.stores.database import Reader, Writer
 from gateway.stores.engine import Database
 from gateway.stores.events import Event
-from gateway.stores.migrations import revisions
-from gateway.stores.reports import Question, Reports
+from gateway.stores.migrations import revisions, run
+from gateway.stores.reports import DIMENSIONS, LedgerAwayError, Question, Reports
 from gateway.stores.schema import ATTEMPTS, EVENTS, METADATA
 from gateway.stores.versions import KNOWN, NEWEST, SchemaVersionError, admit, current, upgrade
+from tests.integration.stores.test_rollups import added_up, answered
 
 BEFORE_REVISIONS = Path(__file__).parent / "before_revisions.sql"
 """A file as the release wrote it that had no revisions, dumped with what two requests left in it."""
@@ -97,7 +98,7 @@ async def test_a_file_from_before_the_revisions_is_brought_along(tmp_path: Path)
     assert old.execute("PRAGMA user_version").fetchone() == (1,)
     url = f"sqlite:///{file}"
     reader = Reader(url)
-    with pytest.raises(SchemaVersionError, match="no tables"):
+    with pytest.raises(LedgerAwayError, match="no tables"):
         await Reports(reader).rows(Question())
     await upgrade(Database(url))
     assert old.execute("PRAGMA user_version").fetchone() == (2,)
@@ -105,6 +106,40 @@ async def test_a_file_from_before_the_revisions_is_brought_along(tmp_path: Path)
     rows = await Reports(reader).rows(Question())
     assert [(row["request_id"], row["outcome"], row["attempts"]) for row in rows] == [("req-000001", "ok", 2)]
     assert len(await reader.fetch(ATTEMPTS.select())) == 2
+    assert [row["requests"] for row in await Reports(reader).rows(Question(by=("org",)))] == [1]
+    await reader.close()
+
+
+async def test_sums_are_made_of_the_requests_that_are_there(empty_url: str) -> None:
+    database = Database(empty_url)
+    columns = (
+        "request_id, started_unix_ms, key, key_id, org, route, stream, rank, estimated, queued_ms, attempts, outcome, project"
+    )
+    figures = "input_tokens, cached_tokens, output_tokens, reasoning_tokens, cost_nano_usd, own_cost_nano_usd"
+    rows = [
+        f"('r{n}', {start}, 'ci', 'k1', 'acme', 'chat', false, {rank}, {estimated}, 0, {tried}, {outcome}, 1, 2, 3, 4, {n}, NULL)"
+        for n, (start, rank, estimated, tried, outcome) in enumerate(
+            [
+                (1_796_083_199_999, 2, "false", 2, "'ok', NULL"),
+                (1_796_083_200_000, 2, "true", 0, "'ok', 'search'"),
+                (1_798_761_600_000, 1, "true", 0, "'abandoned', NULL"),
+                (1_798_761_600_001, 0, "false", 0, "NULL, NULL"),
+            ]
+        )
+    ]
+    async with transaction(database) as connection:
+        await connection.run_sync(run, "0003")
+        await connection.execute(text(f"INSERT INTO usage_event ({columns}, {figures}) VALUES {', '.join(rows)}"))
+        tried = "('r0', 1, 'm', 'p', 429, 'busy', true, 3), ('r0', 2, 'm', 'q', 200, 'ok', true, 4)"
+        attempt = "request_id, n, model, provider, status, outcome, sent, duration_ms"
+        await connection.execute(text(f"INSERT INTO usage_attempt ({attempt}) VALUES {tried}"))
+    await upgrade(database)
+    reader = Reader(empty_url)
+    for by in DIMENSIONS:
+        assert await answered(reader, (by,), 0, live=False) == await added_up(reader, (by,), 0, live=False)
+    attempts = await reader.fetch(select(ATTEMPTS).order_by(ATTEMPTS.c.n))
+    assert [(row["started_unix_ms"], row["outcome"]) for row in attempts] == [(1_796_083_199_999, end) for end in ("busy", "ok")]
+    assert len(await Reports(reader).rows(Question(live=True))) == 4
     await reader.close()
 
 
@@ -136,7 +171,7 @@ def test_events_have_the_columns_of_the_table() -> None:
 
 def test_the_columns_stand_in_the_order_of_the_values_fields() -> None:
     assert [column.name for column in EVENTS.c] == ["attempts" if name == "tried" else name for name in Event.__struct_fields__]
-    assert [column.name for column in ATTEMPTS.c] == ["request_id", "n", *Attempt.__struct_fields__[:-1]]
+    assert [column.name for column in ATTEMPTS.c] == ["request_id", "n", "started_unix_ms", *Attempt.__struct_fields__[:-1]]
 
 
 @pytest.mark.parametrize("text", ["", "var/tiergate.db", "mysql://u:hush@h/d", "sqlite://", "postgresql://u:hush@h"])

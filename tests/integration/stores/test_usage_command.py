@@ -3,6 +3,8 @@
 import asyncio
 import csv
 import io
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import msgspec
@@ -84,3 +86,15 @@ async def test_each_failure_has_its_code_and_a_sentence(config: Path, tmp_path: 
     assert (senseless.exit_code, "unknown 'colour'" in senseless.stderr) == (2, True)
     never = await ask(config, "list", "--since", "soon")
     assert never.exit_code == 2
+
+
+async def test_whoever_reads_an_export_may_stop(config: Path, writer: Writer) -> None:
+    await writer.write([decode({name.encode(): part for name, part in fields("close", n).items()}) for n in range(3000)])
+    await writer.close()
+    command = [sys.executable, "-m", "gateway", "usage", "export", "--config", str(config)]
+    export = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, limit=1024)
+    assert export.stdout is not None
+    assert export.stderr is not None
+    assert b"req-000000" in await export.stdout.readline()
+    export._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+    assert (await export.stderr.read(), await export.wait()) == (b"", 0)

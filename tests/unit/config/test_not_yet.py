@@ -15,8 +15,6 @@ ASKED_FOR = {
     "redis.cells": "redis: {cells: 2}",
     "plans.*.user_hash": "plans: {p: {user_hash: true}}",
     "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
-    "ledger.retention": "ledger: {retention: 30d}",
-    "ledger.batch": "ledger: {batch: 100}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
     "telemetry.exemplars": "telemetry: {exemplars: true}",
     "telemetry.org_labels": "telemetry: {org_labels: 200}",

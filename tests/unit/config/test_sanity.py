@@ -74,6 +74,13 @@ def test_what_is_no_redis_is_refused_without_showing_it(url: str, why: str) -> N
     assert "secret-word" not in reported
 
 
+def test_rows_are_kept_for_as_long_as_a_budget_is_read_from_them() -> None:
+    assert findings("ledger: {retention: 33d, batch: 1}").errors == []
+    assert lines(findings("ledger: {retention: 32d}").errors) == [
+        "ledger.retention: at least 33d: what a budget of a month has spent is read from its requests where Redis has lost it"
+    ]
+
+
 @pytest.mark.parametrize(
     "url", ["mysql://u:secret-word@h/d", "postgresql://u:secret-word@h", "postgresql:///?host=h", "sqlite:///"]
 )

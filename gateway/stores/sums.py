@@ -1,0 +1,70 @@
+"""The sums that answer a question, read from what `gateway.stores.rollups` keeps: as few of them, and as large ones, as will do.
+
+A question that begins in the middle of a month takes days up to the next, and hours up to the first of those days. It begins with
+the hour that its instant lies in. Only requests that are still open are looked at themselves, and a single one that is named.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, case, func, literal_column, select, union_all
+
+from gateway.stores.events import Rank
+from gateway.stores.partitions import next_month
+from gateway.stores.rollups import DAY, DAY_MS, FIGURES, HOUR, HOUR_MS, MONTH, NAMES, TOKENS, Span
+from gateway.stores.schema import EVENTS
+
+START = "start_unix_ms"
+LAST_UNIX_MS = 4_102_444_800_000 * 10
+"""An instant so far ahead that nothing lies behind it, and whose month can still be told."""
+
+
+def total(names: Sequence[str], parts: Sequence[Select[Any]], *, timed: bool) -> Select[Any]:
+    """Return the sums of `parts` by these names, and by their starts where `timed`."""
+    whole = union_all(*parts).subquery() if len(parts) > 1 else parts[0].subquery()
+    groups = [whole.c[name] for name in ([START, *names] if timed else names)]
+    return select(*groups, *(func.sum(whole.c[name]).label(name) for name in FIGURES)).group_by(*groups)
+
+
+def ended(since_unix_ms: int, finest: Span) -> list[Select[Any]]:
+    """Return the sums of all that began since then and ended, in spans no larger than `finest`."""
+    hours = HOUR.start(min(max(since_unix_ms, 0), LAST_UNIX_MS))
+    days = hours if finest is HOUR else -(-hours // DAY_MS) * DAY_MS
+    months = days if finest is not MONTH or MONTH.start(days) == days else next_month(MONTH.start(days))
+    bounds = [(HOUR, hours, days), (DAY, days, months), (MONTH, months, None)]
+    larger = (HOUR, DAY, MONTH).index(finest)
+    bounds[larger] = (finest, bounds[larger][1], None)
+    return [_between(*each) for each in bounds[: larger + 1] if each[1] != each[2]]
+
+
+def open_now(since_unix_ms: int) -> Select[Any]:
+    """Return what began since then and has not ended, as sums of one."""
+    return _themselves(EVENTS.c.rank == Rank.OPEN.value, EVENTS.c.started_unix_ms >= HOUR.start(since_unix_ms))
+
+
+def one(request_id: str, *, live: bool) -> Select[Any]:
+    """Return one request as a sum; one that has not ended only where `live`."""
+    return _themselves(EVENTS.c.request_id == request_id, EVENTS.c.rank >= (Rank.OPEN.value if live else Rank.ABANDONED.value))
+
+
+def _between(span: Span, begin: int, end: int | None) -> Select[Any]:
+    columns = span.table.c
+    chosen = select(*(columns[name] for name in (START, *NAMES, *FIGURES))).where(columns[START] >= begin)
+    return chosen if end is None else chosen.where(columns[START] < end)
+
+
+def _themselves(*conditions: ColumnElement[bool]) -> Select[Any]:
+    figures: dict[str, ColumnElement[Any]] = {
+        "requests": literal_column("1"),
+        **{name: EVENTS.c[name] for name in TOKENS},
+        "cost_nano_usd": func.coalesce(EVENTS.c.cost_nano_usd, 0),
+        "own_cost_nano_usd": func.coalesce(EVENTS.c.own_cost_nano_usd, 0),
+        "unpriced": case((EVENTS.c.cost_nano_usd.is_(None), 1), else_=0),
+        "own_unpriced": case((EVENTS.c.own_cost_nano_usd.is_(None), 1), else_=0),
+        "estimated": case((EVENTS.c.estimated, 1), else_=0),
+    }
+    return select(
+        (EVENTS.c.started_unix_ms - EVENTS.c.started_unix_ms % HOUR_MS).label(START),
+        *(func.coalesce(EVENTS.c[name], "").label(name) for name in NAMES),
+        *(figures[name].label(name) for name in FIGURES),
+    ).where(*conditions)
