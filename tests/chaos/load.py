@@ -3,7 +3,7 @@
 import asyncio
 import time
 from asyncio import IncompleteReadError
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -62,12 +62,12 @@ def end_of(answer: Answer) -> str:
 
 
 class Load:
-    """`count` requests, at the URL that `where` returns whenever a connection is made."""
+    """A request for each of these numbers, at the URL that `where` returns whenever a connection is made."""
 
-    def __init__(self, where: Callable[[], str], count: int, seed: int) -> None:
+    def __init__(self, where: Callable[[], str], numbers: Iterable[int], seed: int) -> None:
         self._where = where
         self._seed = seed
-        self._numbers = iter(range(count))
+        self._numbers = iter(numbers)
         self.got: list[Got] = []
 
     async def run(self) -> None:

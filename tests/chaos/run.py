@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from gateway.admission.client import cell_prefix, ledger_key
+from gateway.admission.discovery import locator
+from gateway.admission.redis_client import open_client
 from gateway.stores.engine import Database
 from gateway.stores.versions import upgrade
 from tests.chaos.books import FACTOR, PRICE_NANO_USD, Facts, Line, rows_of, table
-from tests.chaos.kills import Killer, order, store_of
+from tests.chaos.kills import Killer, order
 from tests.chaos.load import MODELS, ORGS, Load
 from tests.chaos.upstream import served
 from tests.integration.load.served import Served, settings
@@ -58,7 +60,7 @@ def configured(url: str, directory: Path, terms: Terms, database: str) -> dict[s
     sections = {
         "workers": WORKERS,
         "leases": {"ttl": "3s", "heartbeat": "1s"},
-        "tiers": {tier: {"price": factor, "queue": "2s"} for tier, factor in FACTOR.items()},
+        "tiers": {tier: {"price": factor, "queue": "0s" if tier == "over-limit" else "2s"} for tier, factor in FACTOR.items()},
         "ledger": {"durability": "strict" if terms.strict else "standard"},
         "breaker": {"failures": 1_000_000, "ratio": 1.0},
     }
@@ -82,7 +84,7 @@ async def chaos(terms: Terms, directory: Path) -> list[Line]:
             Served("gateway", configured(url, directory, terms, database), directory) as gateway,
         ):
             load, kills = await _under_load(gateway, terms, directory / "state")
-            await _settled(directory / "state")
+            await settled(f"unix://{(directory / 'state' / 'valkey.lock').read_text()}", [directory / "state"])
             await gateway.stop()
         rows, sums = await rows_of(database)
         facts = Facts(load.got, served(log), kills.done, rows, sums, terms.strict)
@@ -91,7 +93,7 @@ async def chaos(terms: Terms, directory: Path) -> list[Line]:
 
 async def _under_load(gateway: Served, terms: Terms, state_dir: Path) -> tuple[Load, Killer]:
     random = Random(terms.seed)
-    load = Load(lambda: gateway.url, terms.requests, terms.seed)
+    load = Load(lambda: gateway.url, range(terms.requests), terms.seed)
     killer = Killer(gateway, state_dir, WORKERS, random)
     loading = asyncio.create_task(load.run())
     planned = order(terms.kills, random)
@@ -104,13 +106,21 @@ async def _under_load(gateway: Served, terms: Terms, state_dir: Path) -> tuple[L
     return load, killer
 
 
-async def _settled(state_dir: Path) -> None:
+async def settled(redis_url: str, state_dirs: Sequence[Path]) -> None:
     """Wait until no lease is left, no spool has anything to tell and the stream is empty."""
-    redis = store_of(state_dir)
+    redis = open_client(locator(redis_url), timeout_s=5.0)
 
     async def done() -> bool:
-        waiting = [path for path in (state_dir / "spool").glob("*") if path.stat().st_size]
+        waiting = [path for each in state_dirs for path in (each / "spool").glob("*") if path.stat().st_size]
         return not waiting and not await redis.zcard(f"{cell_prefix('tg')}leases") and not await redis.xlen(ledger_key())
 
     await until(done, within_s=SETTLED_S)
     await redis.aclose()
+
+
+def show(lines: Sequence[Line]) -> int:
+    """Print a table. Return the exit code that it comes to."""
+    for line in lines:
+        mark = "WRONG" if line.is_bad else "" if line.allowed else "ok"
+        print(f"  {line.count:8d}  {line.what:75s}  {mark} {' '.join(line.some)}".rstrip())
+    return int(any(line.is_bad for line in lines))

@@ -24,6 +24,10 @@ PIECE_S = {"quick": 0.0, "slow": 0.01}
 MOST_TOKENS = {"quick": 6, "slow": 30}
 
 
+End = tuple[str, int, float]
+"""How a call ended, with how many tokens sent, and when."""
+
+
 class Served(msgspec.Struct, frozen=True):
     """One call, from the log."""
 
@@ -31,6 +35,8 @@ class Served(msgspec.Struct, frozen=True):
     model: str
     end: str
     asked_unix_s: float
+    ended_unix_s: float
+    """Before its last bytes were sent: whoever has them may be back by the time that they are gone."""
     input_tokens: int
     output_tokens: int
     """Those that were sent."""
@@ -49,40 +55,44 @@ class Upstream:
         name, user = body["model"].removeprefix("up-"), body["user"]
         random = Random(f"{user} {name}")
         input_tokens, tokens = random.randint(5, 50), random.randint(1, MOST_TOKENS.get(name, 6))
-        end, sent = await self._act(call, body, (name, random, tokens, input_tokens))
-        line = Served(user, name, end, asked_s, input_tokens, sent)
+        end, sent, ended_s = await self._act(call, body, (name, random, tokens, input_tokens))
+        line = Served(user, name, end, asked_s, ended_s, input_tokens, sent)
         self._log.write(msgspec.json.encode(line) + b"\n")
 
-    async def _act(self, call: Call, body: dict[str, Any], asked: tuple[str, Random, int, int]) -> tuple[str, int]:
+    async def _act(self, call: Call, body: dict[str, Any], asked: tuple[str, Random, int, int]) -> End:
         name, random, tokens, input_tokens = asked
+        now_s = time.time()
         if name == "busy" and random.random() < 0.5:
             call.reply(429, BUSY, JSON)
-            return "refused", 0
+            return "refused", 0, now_s
         if name == "shaky" and random.random() < 0.2:
             call.reply(500, error("out of order"), JSON)
-            return "refused", 0
+            return "refused", 0, now_s
         breaks = name == "shaky" and random.random() < 0.2
         usage = {"prompt_tokens": input_tokens, "completion_tokens": tokens, "total_tokens": input_tokens + tokens}
         if body.get("stream"):
             return await self._stream(call, PIECE_S.get(name, 0.002), usage, breaks=breaks)
         if await gone(call, tokens * PIECE_S.get(name, 0.002)):
-            return "left", 0
+            return "left", 0, time.time()
         choice = {"index": 0, "message": {"role": "assistant", "content": WORD * tokens}, "finish_reason": "stop"}
+        ended_s = time.time()
         call.reply(200, completion(choices=[choice], usage=usage), JSON)
-        return "whole", tokens
+        return "whole", tokens, ended_s
 
-    async def _stream(self, call: Call, pause_s: float, usage: dict[str, int], *, breaks: bool) -> tuple[str, int]:
+    async def _stream(self, call: Call, pause_s: float, usage: dict[str, int], *, breaks: bool) -> End:
         call.head(200, SSE, chunked=True)
         for number in range(usage["completion_tokens"]):
             if await gone(call, pause_s):
-                return "left", number
+                return "left", number, time.time()
             call.piece(event({"content": WORD}))
             if breaks and number:
+                ended_s = time.time()
                 call.reset()
-                return "broken", number + 1
+                return "broken", number + 1, ended_s
+        ended_s = time.time()
         call.piece(event({}, "stop") + event({}, choices=[], usage=usage) + DONE)
         call.end()
-        return "whole", usage["completion_tokens"]
+        return "whole", usage["completion_tokens"], ended_s
 
 
 async def gone(call: Call, pause_s: float) -> bool:

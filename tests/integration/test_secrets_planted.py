@@ -1,8 +1,8 @@
 """Secrets planted wherever one may come in, and sought wherever something goes out or stays: none is found, a control always is.
 
 They are in keys, headers, query and body of requests, in what a provider answers, and in the configuration. Looked through are
-log lines, errors, heads, metrics, keys of the store, tables of the database, files of the state directory, and the printed form of
-every object of the gateway's while a request is under way.
+log lines, errors, heads, metrics, keys of the store, tables of the database, files of the state directory, and the printed
+form of every object of the gateway's while a request is under way.
 """
 
 import asyncio
