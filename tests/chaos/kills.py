@@ -119,7 +119,7 @@ class Killer:
         workers = {str(pid).encode() for pid in self._gateway.workers()}
         if len(workers) < self._workers:
             return False
-        with contextlib.suppress(RedisError, OSError):
+        with contextlib.suppress(RedisError, OSError, ValueError):  # a store that is being started has no address yet
             redis = store_of(self._state_dir)
             try:
                 names: Any = await redis.zrange(f"{cell_prefix('tg')}workers", 0, -1)

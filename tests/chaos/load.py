@@ -43,6 +43,7 @@ def asked(own_id: str, random: Random) -> bytes:
         **({} if tier is None else {"service_tier": tier}),
         "user": own_id,
         "stream": stream,
+        "max_tokens": 64,
         "messages": [{"role": "user", "content": "word " * random.choice((1, 20, 200))}],
     }
     if stream and random.random() < 0.5:

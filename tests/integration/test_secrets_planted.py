@@ -103,11 +103,12 @@ async def requests(place: Scene) -> dict[str, str]:
         acts[ASKED] = refuses(status, error(PLANTED["refusal"] if status >= 429 else "no"), **gossip)
         refused = await ask(place)
         heads(f"refused {status}", refused, refused.text)
-    for name, fields in {
+    wrong: dict[str, dict[str, Any]] = {
         "unknown model": {"model": "nobody"},
         "bad body": {"messages": 7},
         "bad tier": {"service_tier": 3},
-    }.items():
+    }
+    for name, fields in wrong.items():
         bad = await ask(place, **fields)
         heads(name, bad, bad.text)
     stranger = await ask(place, {**HEADERS, "authorization": f"Bearer {PLANTED['stranger']}"})
@@ -139,8 +140,8 @@ async def stored(redis: Redis) -> str:
     """Return all that the store holds, keys and values."""
     found: list[bytes] = []
     async for key in redis.scan_iter():
-        kind = await redis.type(key)
-        read: dict[bytes, tuple[Any, ...]] = {
+        kind: Any = await redis.type(key)
+        read: dict[Any, tuple[Any, ...]] = {
             b"string": ("GET", key),
             b"hash": ("HGETALL", key),
             b"zset": ("ZRANGE", key, 0, -1),
