@@ -127,7 +127,7 @@ class Gateway:
         self._keys = self._keys_of(config)
         self._budgeted = Budgeted(failover, admission, Spending(self._reader), alerts, heartbeat_s=config.leases.heartbeat_s)
         self._corridor = Corridor(
-            snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
+            snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s, place.pepper),
             self._keys.authenticate,
             Store(
                 self._budgeted,

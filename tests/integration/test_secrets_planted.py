@@ -46,7 +46,7 @@ REFUSALS = (400, 401, 403, 404, 422, 429, 500, 503)
 
 def settings() -> dict[str, Any]:
     models = {name: {"deployments": [{"provider": "p", "model": f"up-{name}"}]} for name in (ASKED, HELD)}
-    whole = config({"p": "{upstream}"}, models, ops={"admin_token": PLANTED["admin"]}, plan={"explain": True})
+    whole = config({"p": "{upstream}"}, models, ops={"admin_token": PLANTED["admin"]}, plan={"explain": True, "user_hash": True})
     whole["telemetry"] = {"level": "debug", "log": "json"}
     whole["providers"]["p"] |= {
         "api_key": PLANTED["upstream-credential"],
@@ -214,6 +214,7 @@ async def test_nothing_planted_is_found_anywhere(
     out, errors = capfdbinary.readouterr()
     looked.add("log", out.decode())
     looked.add("standard error", errors.decode())
+    assert {len(row["user_hash"]) for row in rows if row["route"].endswith("completions")} == {32}
     assert {row["outcome"] for row in rows} >= {Outcome.OK, Outcome.INTERRUPTED, Outcome.CLIENT_ERROR, Outcome.UPSTREAM_ERROR}
     hits = {name: sorted(looked.places(secret)) for name, secret in SECRETS.items()}
     for name, where in hits.items():
