@@ -21,7 +21,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm chaos side-by-side rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -125,6 +125,12 @@ bench-ledger: $(VENV)/.dev ## CPU time of storing a request's events; a month's 
 
 bench-sse: $(VENV)/.runtime ## That the cost of a streamed event grows with its bytes alone, however small its pieces are
 	@$(BIN)/python -m tests.bench.sse $(ARGS)
+
+chaos: $(VENV)/.dev ## 50,000 requests while workers, supervisor and Valkey are killed again and again: none that was answered is lost (ARGS="--requests N")
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
+side-by-side: $(VENV)/.dev ## This commit and the one before on one Valkey and one Postgres under load: no limit is broken (ARGS="--commit C")
+	@$(BIN)/python -m tests.side_by_side $(ARGS)
 
 rolling: $(VENV)/.dev ## Restart three gateways in turn behind HAProxy, under 100 streams and 50 requests a second: none may fail
 	@$(BIN)/python -m tests.rolling $(ARGS)

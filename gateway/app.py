@@ -100,11 +100,7 @@ class Gateway:
         self._admission = admission = Admission(
             self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker, calls=self._health
         )
-        self._failover = failover = Failover(
-            admission,
-            local_of(config, catalogue),
-            Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes),
-        )
+        self._failover = failover = failover_of(admission, config, catalogue, place)
         self._replay = Replay(failover)
         self._leases = Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(locate, timeout_s=2.0)
@@ -132,7 +128,7 @@ class Gateway:
         self._keys, experience = self._keys_of(config), Experience()
         self._budgeted = Budgeted(failover, admission, Spending(self._reader), alerts, heartbeat_s=config.leases.heartbeat_s)
         self._corridor = Corridor(
-            snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
+            snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s, place.pepper),
             self._keys.authenticate,
             Store(
                 self._budgeted,
@@ -247,6 +243,12 @@ def labels_of(catalogue: Catalogue, most_orgs: int) -> Labels:
     models, operations = catalogue.models.values(), {route.path: route.operation for route in routes(catalogue.prefixes)}
     moves = ((model.name, catalogue.names[each].name) for model in models for each in model.fallbacks)
     return Labels.of(operations, places(catalogue).values(), moves, (*catalogue.orgs,)[:most_orgs])
+
+
+def failover_of(admission: Admission, config: Config, catalogue: Catalogue, place: Place) -> Failover:
+    """Return what stands before the store: with this worker's spool, and what decides while the store is away."""
+    spool = Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes)
+    return Failover(admission, local_of(config, catalogue), spool, durable=config.ledger.durability == "strict")
 
 
 def local_of(config: Config, catalogue: Catalogue) -> Local | None:

@@ -4,6 +4,7 @@ import ssl
 
 from gateway.job import Snapshot
 from gateway.policy.catalogue import Catalogue
+from gateway.policy.credentials import user_hash
 from gateway.policy.experience import Experience
 from gateway.policy.routing import Planner
 from gateway.providers import DIALECTS
@@ -18,7 +19,9 @@ UNBOUNDED_CONNECTIONS = 1_000
 """For a deployment without a ceiling: half of what one worker has in flight at most, unless it is told otherwise."""
 
 
-def snapshot_of(catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:
+def snapshot_of(
+    catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float, pepper: bytes
+) -> Snapshot:
     """Return the catalogue with what it takes to act on it."""
     providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
     return Snapshot(
@@ -27,6 +30,7 @@ def snapshot_of(catalogue: Catalogue, experience: Experience, transports: dict[s
         dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),
+        hash_user=lambda org, user: user_hash(pepper, org, user),
     )
 
 

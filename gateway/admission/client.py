@@ -137,6 +137,11 @@ class Admission:
         """Return whether the store has answered a script with an error lately: it is there, and does not do its work."""
         return asyncio.get_running_loop().time() < self._refused_s + FAULT_S
 
+    @property
+    def losses(self) -> int:
+        """Return how many connections were lost so far."""
+        return self._connection.losses
+
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits, under a new lease."""
         keys, arguments = self._choice(request.id, request.rows, (request.ttl_ms, request.opened, encode_wait(request.wait)))

@@ -48,7 +48,7 @@ SHOWN = (
     *("request_id", "key", "org", "project", "model_requested", "model_served", "provider", "tier_requested", "tier_served"),
     *("outcome", "attempts", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "estimated"),
     *("queued_ms", "ttft_ms", "duration_ms", "started_unix_ms", "status", "error_code", "route", "stream", "client_request_id"),
-    *("own_cost_nano_usd", "price_version", "cache_write_tokens"),
+    *("own_cost_nano_usd", "price_version", "cache_write_tokens", "user_hash"),
 )
 """The columns of a request's row, in order; money and the start change their names with their units."""
 

@@ -1,6 +1,7 @@
 """`tiergate serve` as processes of its own: started, asked where it listens and who its workers are, killed, read."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -89,7 +90,11 @@ class Served:
     def _spawn(self) -> None:
         command = [sys.executable, "-m", "gateway", "serve", "--config", str(self._config)]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=self.environment())
+
+    def environment(self) -> dict[str, str]:
+        """Return what its processes find in their environment."""
+        return dict(os.environ)
 
     async def _started(self) -> dict[str, Any]:
         assert self._process is not None
