@@ -17,21 +17,26 @@ MOST_ORGS = 200
 
 
 def readings(
-    catalogue: Catalogue, turns: Turns, failover: Failover, alerts: Alerts, now_ms: Callable[[], int]
+    current: Callable[[], Catalogue], turns: Turns, failover: Failover, alerts: Alerts, now_ms: Callable[[], int]
 ) -> tuple[Reading, ...]:
-    """Return all of them; `now_ms` is Unix time."""
-    used = budgets_used(catalogue, alerts, now_ms)
-    return queue_depth(catalogue, turns), spool_size(failover.spool), redis_up(failover), used
+    """Return all of them; `current` is the catalogue of the moment, `now_ms` Unix time."""
+    used = budgets_used(current, alerts, now_ms)
+    return queue_depth(current, turns), spool_size(failover.spool), redis_up(failover), used
 
 
-def queue_depth(catalogue: Catalogue, turns: Turns) -> Reading:
+def queue_depth(current: Callable[[], Catalogue], turns: Turns) -> Reading:
     """Return the gauge of who waits at this worker; every model has a line for every tier that may wait."""
-    waiting = [(name, tier) for name in catalogue.models for tier, terms in catalogue.tiers.items() if terms.queue_s]
+
+    def depth() -> dict[tuple[str, ...], int]:
+        now = current()
+        waiting = [(name, tier) for name in now.models for tier, terms in now.tiers.items() if terms.queue_s]
+        return {**dict.fromkeys(waiting, 0), **turns.depth}
+
     return Reading(
         name="tiergate_queue_depth",
         help="Requests that wait for a busy model.",
         labels=("model", "tier"),
-        read=lambda: {**dict.fromkeys(waiting, 0), **turns.depth},
+        read=depth,
     )
 
 
@@ -45,14 +50,16 @@ def spool_size(spool: Spool) -> Reading:
     )
 
 
-def budgets_used(catalogue: Catalogue, alerts: Alerts, now_ms: Callable[[], int]) -> Reading:
+def budgets_used(current: Callable[[], Catalogue], alerts: Alerts, now_ms: Callable[[], int]) -> Reading:
     """Return the gauge of how far the configuration's orgs are in their budgets, as this worker last heard of each."""
-    budgets = [(name, org.budget) for name, org in catalogue.orgs.items() if org.budget is not None][:MOST_ORGS]
-    charges = {
-        (name, budget.period, "usd" if charge.unit is Unit.NANO_USD else "tokens"): charge
-        for name, budget in budgets
-        for charge in budget_charges(f"ob:{name}", budget)
-    }
+
+    def charges() -> dict[tuple[str, ...], Charge]:
+        budgets = [(name, org.budget) for name, org in current().orgs.items() if org.budget is not None][:MOST_ORGS]
+        return {
+            (name, budget.period, "usd" if charge.unit is Unit.NANO_USD else "tokens"): charge
+            for name, budget in budgets
+            for charge in budget_charges(f"ob:{name}", budget)
+        }
 
     def used(charge: Charge) -> float:
         spent, at_ms = alerts.heard.get(charge.scope, (0, 0))
@@ -63,7 +70,7 @@ def budgets_used(catalogue: Catalogue, alerts: Alerts, now_ms: Callable[[], int]
         name="tiergate_org_budget_used_ratio",
         help="Share of a budget that is spent in its period, as this worker last heard.",
         labels=("org", "period", "unit"),
-        read=lambda: {key: used(charge) for key, charge in charges.items()},
+        read=lambda: {key: used(charge) for key, charge in charges().items()},
     )
 
 

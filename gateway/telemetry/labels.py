@@ -47,6 +47,10 @@ class Labels(msgspec.Struct, frozen=True):
         """Return the labels of a gateway with these routes and these pairs of provider and model."""
         return cls(frozenset(routes), frozenset(served), reasons())
 
+    def joined(self, others: "Labels") -> "Labels":
+        """Return these and others: what was counted under a label goes on to be told."""
+        return Labels(self.routes | others.routes, self.served | others.served, self.reasons | others.reasons)
+
     def route(self, value: str) -> str:
         """Return the label of a route."""
         return value if value in self.routes else OTHER
