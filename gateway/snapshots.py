@@ -42,6 +42,10 @@ class Transports:
         self._contexts: dict[bytes | None, ssl.SSLContext] = {}
         """By what is trusted. Loading the roots takes tens of milliseconds: deployments that trust the same ones share them."""
 
+    def __len__(self) -> int:
+        """Return how many have been left behind and are still open."""
+        return len(self._left) + len(self._leaving)
+
     def of(self, catalogue: Catalogue) -> dict[str, Transport]:
         """Return the connections of each deployment, as many as it may have requests; none is open before it is used.
 
