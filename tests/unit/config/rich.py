@@ -5,7 +5,8 @@ api: {port: 9000}
 ops: {admin_token: a-token-that-is-long-enough}
 redis: {url: "redis://:a-secret@redis:6379"}
 keys_pepper: a-pepper-that-is-long-enough
-tiers: {priority: {price: 1.25, queue: 10s}}
+database: {single_host: true}
+tiers: {priority: {price: 1.25, queue: 10s}, default: {price: 1.0, queue: 30s}}
 plans:
   pro:
     limits: {rpm: 600, tpm_in: 300, per_model: {small: {rpm: 3}}, dynamic: {window: 15m, ceiling: 20}}
