@@ -195,6 +195,8 @@ OVERVIEW = Dashboard(
                     (
                         Query("min by (instance) (tiergate_config_last_reload_successful)", "good {{instance}}"),
                         Query("time() - max(tiergate_config_last_reload_success_timestamp_seconds)", "read, seconds ago"),
+                        Query("tiergate_config_generation", "generation {{instance}}"),
+                        Query("tiergate_config_workers_behind", "workers behind {{instance}}"),
                     ),
                 ),
             ),

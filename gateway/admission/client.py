@@ -132,6 +132,10 @@ class Admission:
         self._settle, self._tick, self._report = map(Script, ("settle", "tick", "report"))
         self._progress, self._adopt, self._levels = map(Script, ("progress", "adopt", "levels"))
 
+    def judge_by(self, breaker: Breaker) -> None:
+        """Have upstreams judged by other terms from now on."""
+        self._endings = EndingEncoder(breaker)
+
     @property
     def refusing(self) -> bool:
         """Return whether the store has answered a script with an error lately: it is there, and does not do its work."""
