@@ -158,14 +158,12 @@ def documents(written: Written) -> list[Written]:
     found: list[tuple[Written, dict[tuple[str | int, ...], type]]] = []
     for where, text in written.items():
         steps = {where[:depth]: type(step) for depth, step in enumerate(where)}
-        for held, kinds in found:
-            if all(kinds.get(place, kind) is kind for place, kind in steps.items()):
-                break
-        else:
-            held, kinds = {}, {}
-            found.append((held, kinds))
-        held[where] = text
-        kinds.update(steps)
+        fits = (each for each in found if all(each[1].get(place, kind) is kind for place, kind in steps.items()))
+        chosen = next(fits, None)
+        if chosen is None:
+            found.append(chosen := ({}, {}))
+        chosen[0][where] = text
+        chosen[1].update(steps)
     return [held for held, _ in found]
 
 
