@@ -33,9 +33,9 @@ from tests.postgres import Postgres
 from tests.side_by_side.releases import ROOT, Chosen, NoneFits, Release, chosen, extract
 from tests.valkey import Valkey
 
-RPM, BURST = 240, 0.25
-AT_A_TIME = 4
-SLOTS = 10
+RPM, BURST = 90, 0.2
+AT_A_TIME = 2
+SLOTS = 4
 BUDGET_USD = 0.002
 ON_BUDGET = "org-0"
 NOTICED_S = 1.0
