@@ -26,6 +26,7 @@ from gateway.admission.local import Local
 from gateway.admission.redis_client import open_client
 from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports
+from gateway.admission.scripts import PARTS
 from gateway.admission.spool import SUFFIX, Spool
 from gateway.admission.turns import Turns
 from gateway.alerts import Alerts
@@ -33,7 +34,7 @@ from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, compile_catalogue
 from gateway.config.tenants import Definitions
-from gateway.gauges import readings
+from gateway.gauges import Kept, places, readings
 from gateway.job import Store
 from gateway.keys import Clock, Keys, Sources
 from gateway.pipeline import Corridor
@@ -91,13 +92,13 @@ class Gateway:
     def __init__(self, config: Config, place: Place) -> None:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
         self._place = place
-        self._tasks, self._health = Owned(), LedgerHealth()
+        self._tasks, self._health = Owned(), LedgerHealth(PARTS)
         catalogue = compile_catalogue(config, place.pepper)
         self._transports = transports_of(catalogue)
         locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)
         self._connection = Connection(locate, self._tasks, timeout_s=config.redis.timeout_s)
         self._admission = admission = Admission(
-            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
+            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker, calls=self._health
         )
         self._failover = failover = failover_of(admission, config, catalogue, place)
         self._replay = Replay(failover)
@@ -108,7 +109,7 @@ class Gateway:
         self._reader = Reader(config.database.url.reveal(), config.database.pool)
         self._ledger = self._consumer(config)
         self._consuming: asyncio.Task[None] | None = None
-        cells, experience = Cells(labels_of(catalogue)), Experience()
+        cells = Cells(labels_of(catalogue, config.telemetry.org_labels), exemplars=config.telemetry.exemplars)
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         alerts, self._sweep = Alerts(admission, self._tasks, cells), Sweep(time.monotonic)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
@@ -122,9 +123,9 @@ class Gateway:
             cells,
             self._health,
             Build(RELEASE, time.time()),
-            readings(catalogue, self._turns, failover, alerts, unix_ms),
+            readings(catalogue, Kept(self._turns, self._leases, failover, alerts), config.telemetry.org_labels, unix_ms),
         )
-        self._keys = self._keys_of(config)
+        self._keys, experience = self._keys_of(config), Experience()
         self._budgeted = Budgeted(failover, admission, Spending(self._reader), alerts, heartbeat_s=config.leases.heartbeat_s)
         self._corridor = Corridor(
             snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s, place.pepper),
@@ -220,7 +221,7 @@ class Gateway:
         return Ledger(stream, self._writer, election, self._health, Terms(config.ledger.batch, config.ledger.retention_s))
 
     def _keys_of(self, config: Config) -> Keys:
-        shelf, failover = KeyShelf(config.database.url.reveal()), self._failover
+        shelf, failover = KeyShelf(self._reader, config.database.url.reveal()), self._failover
         sources = Sources(shelf, Definitions(config).key, lambda: failover.epoch)
         return Keys(self._place.pepper, sources, Clock(time.monotonic, unix_ms), self._tasks)
 
@@ -237,10 +238,11 @@ class Gateway:
         log.exception("request_failed", request_id=request_id)
 
 
-def labels_of(catalogue: Catalogue) -> Labels:
-    """Return the label values that this catalogue can lead to."""
-    served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
-    return Labels.of((route.path for route in routes(catalogue.prefixes)), served)
+def labels_of(catalogue: Catalogue, most_orgs: int) -> Labels:
+    """Return the label values that this catalogue can lead to; the first `most_orgs` of its orgs have one of their own."""
+    models, operations = catalogue.models.values(), {route.path: route.operation for route in routes(catalogue.prefixes)}
+    moves = ((model.name, catalogue.names[each].name) for model in models for each in model.fallbacks)
+    return Labels.of(operations, places(catalogue).values(), moves, (*catalogue.orgs,)[:most_orgs])
 
 
 def failover_of(admission: Admission, config: Config, catalogue: Catalogue, place: Place) -> Failover:

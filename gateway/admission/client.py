@@ -5,7 +5,9 @@ What the values mean is told in `gateway.policy.admission`, what the scripts do 
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -89,6 +91,18 @@ THE_CELL = cell_prefix("tg", "c0")
 """The one cell there is, unless the operator gives its keys another prefix."""
 
 
+class Calls(Protocol):
+    """Who is told how the store answers, by the names of its scripts."""
+
+    def redis_answered(self, op: str, took_s: float) -> None:
+        """Count a call that was answered."""
+        ...
+
+    def redis_failed(self, op: str) -> None:
+        """Count a call that was not, or with an error."""
+        ...
+
+
 class Admission:
     """The admission store of one cell, by the prefix of its keys. `clock` (Unix ms) replaces the store's where time is driven."""
 
@@ -99,8 +113,10 @@ class Admission:
         prefix: str = THE_CELL,
         breaker: Breaker = USUAL_BREAKER,
         clock: Callable[[], Argument] = own_clock,
+        calls: Calls | None = None,
     ) -> None:
         self._connection = connection
+        self._calls = calls
         self._clock = clock
         self._endings = EndingEncoder(breaker)
         self._refused_s = -math.inf
@@ -239,6 +255,18 @@ class Admission:
         return verdict
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
+        calls, began_s = self._calls, time.perf_counter()
+        if calls is None:
+            return await self._answered(script, keys, arguments)
+        try:
+            reply = await self._answered(script, keys, arguments)
+        except AdmissionUnavailable:
+            calls.redis_failed(script.name)
+            raise
+        calls.redis_answered(script.name, time.perf_counter() - began_s)
+        return reply
+
+    async def _answered(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
         call = self._connection.call
         clock = self._clock()
         try:

@@ -43,8 +43,6 @@ NOT_YET = (
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
     Feature("logs with bodies", ("telemetry.log_bodies",), _off),
-    Feature("exemplars", ("telemetry.exemplars",), _off),
-    Feature("metric labels of orgs", ("telemetry.org_labels",), _off),
 )
 
 

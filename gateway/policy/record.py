@@ -118,6 +118,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     """The client asked to hear what became of the request, and its key may."""
     span: Span | None = None
     """Where it stands in a trace; None where nobody traces it."""
+    overhead_s: float | None = None
+    """From the start to the first call to an upstream, the wait in queues left out; None where there was no call."""
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

@@ -4,18 +4,24 @@ The supervisor loads this when the workers are on their way: it takes as long to
 """
 
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from typing import Protocol
 
 from gateway.admission.client import traces_key
+from gateway.admission.connection import AdmissionUnavailable
+from gateway.admission.desk import Desk
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
-from gateway.config import Config
+from gateway.config import Config, compile_catalogue
+from gateway.gauges import Places, places, upstreams, utc_now
 from gateway.processes.desk import CALL_S, open_desk
 from gateway.processes.server import Asgi
 from gateway.stores.database import Reader
 from gateway.stores.reports import Reports
 from gateway.stores.traces import TraceReader
+from gateway.telemetry import families
+from gateway.telemetry.metrics import gauge, page
 from gateway.web.admin import Rooms
 from gateway.web.ops import OpsView, build_ops
 
@@ -39,4 +45,28 @@ async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
         redis = open_client(locator(view.redis_url, ca_file=config.redis.ca_file), timeout_s=CALL_S)
         stack.push_async_callback(redis.aclose)
         traces = TraceReader(redis, traces_key(config.redis.prefix))
-        yield build_ops(view, Rooms(Reports(reader), desk, traces), config.ops.admin_token)
+        once = Once(desk, config)
+        yield build_ops(view, Rooms(Reports(reader), desk, traces), config.ops.admin_token, once.render)
+
+
+class Once:
+    """The metrics of the whole gateway that no worker tells, so that they stand on the page once."""
+
+    def __init__(self, desk: Desk, config: Config) -> None:
+        self._desk = desk
+        self._places: Places = places(compile_catalogue(config, pepper=b""))
+        self._read_unix_s = time.time()
+
+    async def render(self) -> bytes:
+        """Return the page. A store that does not answer says nothing of itself, and nothing is made up for it."""
+        try:
+            standings = await self._desk.standings()
+        except AdmissionUnavailable:
+            standings = ()
+        return page(
+            (
+                *upstreams(self._places, standings, utc_now()),
+                gauge(families.RELOAD_OK, {(): 1}),
+                gauge(families.RELOADED, {(): self._read_unix_s}),
+            )
+        )

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from litestar import Litestar, MediaType, Response, get
+from litestar import Litestar, Response, get
+
+from gateway.web.join import OPENMETRICS_TYPE
 
 
 def build_control(status: Callable[[], dict[str, Any]], exposition: Callable[[], Awaitable[bytes]]) -> Litestar:
@@ -15,6 +17,6 @@ def build_control(status: Callable[[], dict[str, Any]], exposition: Callable[[],
 
     @get("/metrics")
     async def metrics() -> Response[bytes]:
-        return Response(await exposition(), media_type=MediaType.TEXT)
+        return Response(await exposition(), media_type=OPENMETRICS_TYPE)
 
     return Litestar([show_status, metrics], openapi_config=None, logging_config=None)

@@ -17,8 +17,8 @@ from redis.exceptions import RedisError
 from gateway.admission.client import cell_prefix, ledger_key
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
-from tests.integration.load.served import LONGEST_START_S, Served
-from tests.integration.processes.conditions import until, until_gone
+from tests.integration.load.served import Served
+from tests.integration.processes.conditions import LONGEST_START_S, until, until_gone
 from tests.integration.processes.gateways import children
 
 KINDS = ("consumer", "worker", "supervisor", "store")

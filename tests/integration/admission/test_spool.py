@@ -307,7 +307,7 @@ async def test_what_was_tried_long_enough_is_left_to_the_spool_and_told_once_the
 ) -> None:
     failover = Failover(admission, Local(clock), spool)
     now_s = iter([0.0, 1.0, PATIENCE_S])
-    alerts = Alerts(admission, Owned(), Cells(Labels.of((), ())))
+    alerts = Alerts(admission, Owned(), Cells(Labels.of({}, ())))
     books = Bookkeeper(failover, Nobody(), Experience(), alerts, lambda: next(now_s))
     await alone(failover, connection)
     assert isinstance(await failover.acquire(Acquire("mine", (row(),), TTL_MS, b"opened")), Granted)

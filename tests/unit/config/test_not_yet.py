@@ -14,8 +14,6 @@ ASKED_FOR = {
     "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
     "redis.cells": "redis: {cells: 2}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
-    "telemetry.exemplars": "telemetry: {exemplars: true}",
-    "telemetry.org_labels": "telemetry: {org_labels: 200}",
 }
 OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",
