@@ -85,7 +85,7 @@ class Load:
                 wire = await self._connected()
             end, status = await self._ask(wire, own_id, Random(own_id))
             self.got.append(Got(own_id, end, time.time(), status))
-            if end not in ("whole", "refused"):
+            if end != "whole":  # one that was refused may find more elsewhere
                 wire.abort()
                 wire = None
             if end in ("lost", "refused"):

@@ -5,6 +5,7 @@ whose it was, how it ended (`whole`, `left` by the gateway, `refused`, `broken`)
 """
 
 import asyncio
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -96,9 +97,11 @@ class Upstream:
 
 
 async def gone(call: Call, pause_s: float) -> bool:
-    """Wait. Return whether the gateway has hung up by then."""
+    """Wait, no longer than the gateway does. Return whether it has hung up by then."""
     if pause_s:
-        await asyncio.sleep(pause_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await call.gone.wait()
     return call.gone.is_set()
 
 

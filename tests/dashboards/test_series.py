@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from gateway.app import labels_of
+from gateway.generation import labels_of
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
 from tests.field.counting import counted, moved, total

@@ -1,10 +1,11 @@
 """`python -m tests.side_by_side [--commit C] [--seconds N] [--seed N]`: this commit and one before it, on one store and database.
 
-Each is `tiergate serve` of its own code, both on one Valkey and one Postgres that this commit has migrated, under one load, in
-the midst of which this one is replaced by itself. By the provider's log no key has more requests a minute, and none more at a
-time, than its limits say, no deployment more than its slots; the ledger has what clients had whole, to the nano-dollar. Prints
-the table; exits 1 where something is not so. Without `--commit` it is the last release, else the commit before this one; where
-that has other tables or keys, the nearest before it that has the same, and it says so.
+Each is `tiergate serve` of its own code, both on one Valkey and one Postgres. Under one load the earlier one serves alone on
+tables of its own, then this commit migrates the database and comes to serve beside it, is replaced by itself, and stays alone.
+By the provider's log no key has more requests a minute, and none more at a time, than its limits say, no deployment more than
+its slots; the ledger has what clients had whole, to the nano-dollar. Prints the table; exits 1 where something is not so.
+Without `--commit` it is the last release, else the commit before this one; where that speaks another state of the store, the
+nearest before it that does not, and it says so.
 """
 
 import argparse
@@ -14,8 +15,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,18 @@ from tests.postgres import Postgres
 from tests.side_by_side.releases import ROOT, Chosen, NoneFits, Release, chosen, extract
 from tests.valkey import Valkey
 
-RPM, BURST = 240, 0.25
-AT_A_TIME = 4
-SLOTS = 10
+RPM, BURST = 90, 0.2
+AT_A_TIME = 2
+SLOTS = 4
 BUDGET_USD = 0.002
 ON_BUDGET = "org-0"
 NOTICED_S = 1.0
 """What may lie between a verdict and the provider's hearing of it."""
 
 
-def settings(url: str, redis: str, database: str, directory: Path, terms: Terms) -> dict[str, Any]:
+def settings(url: str, redis: str, database: str, directory: Path) -> dict[str, Any]:
     """Return what both are configured with: limits that bind."""
+    terms = Terms(requests=0, kills=0, seed=0, strict=False, postgres=True)
     whole = configured(url, directory, terms, database)
     limits = {"rpm": RPM, "burst_ratio": BURST, "concurrency": AT_A_TIME}
     whole["plans"]["all"]["limits"] = limits
@@ -97,34 +99,49 @@ def limits(calls: Sequence[Call], key_of: dict[str, str], rows: Sequence[dict[st
     ]
 
 
+@asynccontextmanager
+async def held(release: Release) -> AsyncIterator[None]:
+    """Have a gateway that is started later end with the block at the latest."""
+    try:
+        yield
+    finally:
+        await release.__aexit__(None, None, None)
+
+
 async def run(other: Chosen, directory: Path, chosen_s: float, seed: int) -> list[Line]:
     """Run both. Return the table."""
-    terms = Terms(requests=0, kills=0, seed=seed, strict=False, postgres=True)
     with ExitStack() as stack:
         valkey = stack.enter_context(Valkey())
         database = stack.enter_context(Postgres()).create()
-        await upgrade(Database(database))
-        codes = {"this": ROOT, "other": await asyncio.to_thread(extract, other.commit, directory / "code")}
+        code = await asyncio.to_thread(extract, other.commit, directory / "code")
         log = directory / "upstream.log"
         async with upstream(log) as url:
-            whole = settings(url, valkey.url, database, directory, terms)
-            both = [Release(name, code, {**whole, "state_dir": str(directory / name)}, directory) for name, code in codes.items()]
-            for each, code in zip(both, codes.values(), strict=True):
-                assert each.where().is_relative_to(code), "each runs its own code"
-            async with both[0], both[1]:
-                turns = itertools.cycle(both)
-                load = Load(lambda: next(turns).url, seconds(chosen_s), seed)
+            whole = settings(url, valkey.url, database, directory)
+            old, new = (
+                Release(name, of, {**whole, "state_dir": str(directory / name)}, directory)
+                for name, of in (("old", code), ("new", ROOT))
+            )
+            assert (old.where().is_relative_to(code), new.where().is_relative_to(ROOT)) == (True, True), "each runs its own code"
+            old.migrate()
+            there, turns = [old], itertools.count()
+            load = Load(lambda: there[next(turns) % len(there)].url, seconds(chosen_s), seed)
+            async with old, held(new):
                 loading = asyncio.create_task(load.run())
-                await asyncio.sleep(chosen_s / 2)
-                await both[0].stop()
-                await both[0].start()
+                await asyncio.sleep(chosen_s / 4)
+                await upgrade(Database(database))
+                await new.start()
+                there.append(new)
+                await asyncio.sleep(chosen_s / 4)
+                await new.stop()
+                await new.start()
                 await loading
-                await settled(valkey.url, [directory / name for name in codes])
-                handled = {each: len(each.requests()) for each in both}
-                assert [await each.stop() for each in both] == [0, 0]
+                assert await old.stop() == 0
+                await settled(valkey.url, [directory / "old", directory / "new"])
+                handled = {name: len(each.requests()) for name, each in (("the one before", old), ("this one", new))}
+                assert await new.stop() == 0
         rows, sums = await rows_of(database)
         key_of = {row["client_request_id"]: row["key"] for row in rows}
-        lines = [Line(f"requests at {name}", count) for name, count in zip(codes, handled.values(), strict=True)]
+        lines = [Line(f"requests at {name}", count) for name, count in handled.items()]
         return [*lines, *limits(served(log), key_of, rows), *table(Facts(load.got, served(log), [], rows, sums, strict=True))]
 
 

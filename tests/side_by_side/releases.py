@@ -73,8 +73,10 @@ def _difference(commit: str) -> str:
     """Return why a commit cannot share this one's state, empty where it can."""
     tables = {path.name for path in (ROOT / MIGRATIONS).glob("r*.py")}
     theirs = {Path(path).name for path in git("ls-tree", "--name-only", commit, f"{MIGRATIONS}/").split() if "/r" in path}
-    if theirs != tables:
-        return f"has other tables: {', '.join(sorted(tables ^ theirs))}"
+    if not theirs:
+        return "has no revisions of its tables yet"
+    if more := theirs - tables:
+        return f"has tables that are not here: {', '.join(sorted(more))}"
     file, word = LAYOUT
     ours = _line((ROOT / file).read_text(), word)
     return "" if _line(git("show", f"{commit}:{file}"), word) == ours else "keeps its keys in another layout"
@@ -91,12 +93,22 @@ class Release(Served):
         super().__init__(name, settings, directory)
         self._code = code
 
+    def python(self) -> list[str]:
+        """Return the interpreter, which is not to look for code where it is started."""
+        return [sys.executable, "-P"]
+
     def environment(self) -> dict[str, str]:
         """Return what has Python find this code first."""
-        return {"PYTHONPATH": str(self._code)}
+        return {**super().environment(), "PYTHONPATH": str(self._code)}
 
     def where(self) -> Path:
         """Return where the package comes from that is served."""
-        command = [sys.executable, "-P", "-c", "import gateway; print(gateway.__file__)"]
-        done = subprocess.run(command, env=self.environment(), capture_output=True, text=True, check=True)
-        return Path(done.stdout.strip())
+        return Path(self._python("-c", "import gateway; print(gateway.__file__)"))
+
+    def migrate(self) -> None:
+        """Bring the database to this code's tables."""
+        self._python("-m", "gateway", "db", "upgrade", "--config", str(self._config))
+
+    def _python(self, *words: str) -> str:
+        done = subprocess.run([*self.python(), *words], env=self.environment(), capture_output=True, text=True, check=True)
+        return done.stdout.strip()

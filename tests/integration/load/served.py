@@ -88,9 +88,13 @@ class Served:
         self.port = int(started["api"].rpartition(":")[2])
 
     def _spawn(self) -> None:
-        command = [sys.executable, "-m", "gateway", "serve", "--config", str(self._config)]
+        command = [*self.python(), "-m", "gateway", "serve", "--config", str(self._config)]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=self.environment())
+
+    def python(self) -> list[str]:
+        """Return the interpreter that it runs in, with its options."""
+        return [sys.executable]
 
     def environment(self) -> dict[str, str]:
         """Return what its processes find in their environment."""
