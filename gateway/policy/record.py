@@ -114,6 +114,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     """What refused service within the limits where service over them was looked for."""
     explains: bool = False
     """The client asked to hear what became of the request, and its key may."""
+    shadowed: tuple[str, ...] = ()
+    """Limits that would have refused it if they were more than shadows: `scope:dimension`, each once."""
     span: Span | None = None
     """Where it stands in a trace; None where nobody traces it."""
 

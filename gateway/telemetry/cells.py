@@ -90,6 +90,8 @@ class Cells:
         """Left out of streams, by provider and model."""
         self.budget_alerts: Counter[tuple[str, ...]] = Counter()
         """By whose budget it was: a key's, a project's or an org's."""
+        self.shadows: Counter[tuple[str, ...]] = Counter()
+        """Refusals of limits that are shadows, by scope and dimension."""
         self.running: dict[str, Record] = {}
 
     def begin(self, record: Record) -> None:
@@ -117,6 +119,8 @@ class Cells:
             self._observe_fallbacks(attempts)
         if record.strange_events:
             self.strange_events[self.labels.pair(record.provider, record.model_served)] += record.strange_events
+        for limit in record.shadowed:
+            self.shadows[tuple(limit.split(":"))] += 1
         if record.outcome is not OK:
             self._observe_end(record)
 

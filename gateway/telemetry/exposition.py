@@ -14,6 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from gateway.policy.pricing import NANO_USD
+from gateway.policy.shadows import DIMENSIONS as SHADOW_DIMENSIONS
+from gateway.policy.shadows import SCOPES as SHADOW_SCOPES
 from gateway.telemetry.cells import Cells, Histogram
 from gateway.telemetry.health import LedgerHealth
 from gateway.telemetry.labels import ATTEMPT_OUTCOMES, BUDGETS, OUTCOMES, POSITIONS, STREAM, TIERS, tier
@@ -127,6 +129,10 @@ class Exposition(Collector):
         rejections = zeros(TIERS, sorted(self._cells.labels.reasons))
         rejections.update(self._cells.rejections.copy())
         yield counter("tiergate_rejections_total", "Requests refused before admission.", ("tier", "reason"), rejections)
+        shadows = zeros(SHADOW_SCOPES, SHADOW_DIMENSIONS)
+        shadows.update(self._cells.shadows.copy())
+        help_text = "Requests that a shadow limit would have refused."
+        yield counter("tiergate_shadow_rejections_total", help_text, ("scope", "dimension"), shadows)
         labels = ("from_model", "to_model", "reason")
         yield counter("tiergate_fallbacks_total", "Moves to another model.", labels, self._cells.fallbacks.copy())
         sides = zeros(("client", "upstream", "drain"))
