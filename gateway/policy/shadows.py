@@ -30,6 +30,8 @@ class Shadows:
     def met(self, levels: Sequence[Level], estimate: Estimate) -> tuple[str, ...]:
         """Return the shadows that would have refused what a grant has taken, `scope:dimension`."""
         fresh = [level for level in levels if level.charge.shadow and place_of(level.charge) not in self._met]
+        if not fresh:
+            return ()
         self._met.update(place_of(level.charge) for level in fresh)
         return tuple(name_of(level.charge) for level in fresh if is_beyond(level, estimate.of(level.charge.unit)))
 
