@@ -267,6 +267,12 @@ LIMITS = Dashboard(
                     "reqps",
                     about="Whether the request was refused or served elsewhere.",
                 ),
+                Panel(
+                    "Shadow limits would have refused",
+                    one(rate("tiergate_shadow_rejections_total", "scope, dimension") + " > 0", "{{scope}} {{dimension}}"),
+                    "reqps",
+                    about="Limits with `shadow: true` are counted and refuse nothing.",
+                ),
                 Panel("Refused, by tier", one(rate("tiergate_rejections_total", "tier", TIER), "{{tier}}"), "reqps"),
                 Panel(
                     "Refused by a limit",

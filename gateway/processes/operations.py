@@ -26,11 +26,11 @@ from gateway.web.ops import OpsView, build_ops
 
 
 class View(OpsView, Protocol):
-    """What this port sees of the gateway, and where the store is that the workers were told."""
+    """What this port sees of the gateway, what it goes by, and where the store is that the workers were told."""
 
     @property
     def config(self) -> Config:
-        """Return the configuration of the moment."""
+        """Return the configuration that is in force."""
         ...
 
     @property
@@ -45,7 +45,7 @@ async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
     async with contextlib.AsyncExitStack() as stack:
         reader = Reader(config.database.url.reveal(), config.database.pool)
         stack.push_async_callback(reader.close)
-        desk = await stack.enter_async_context(open_desk(config, view.redis_url))
+        desk = await stack.enter_async_context(open_desk(config, view.redis_url, lambda: view.config))
         redis = open_client(locator(view.redis_url, ca_file=config.redis.ca_file), timeout_s=CALL_S)
         stack.push_async_callback(redis.aclose)
         traces = TraceReader(redis, traces_key(config.redis.prefix))

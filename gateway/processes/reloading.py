@@ -129,6 +129,8 @@ class Reloading:
                     tls_context(name)
         except OSError as error:
             raise Unavailable(f"{self._source.path}: a ca_file cannot be used: {error}") from None
+        except ValueError as error:
+            raise Unavailable(f"{self._source.path}: cannot be used: {error}") from error
         return replace(read, hash=found)
 
     def _refuse(self, lines: tuple[str, ...]) -> None:

@@ -137,6 +137,7 @@ class Supervisor:
         return await self._departure.watch(self._live())
 
     async def _live(self) -> int:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
         async with AsyncExitStack() as stack:
             api = stack.enter_context(listen("api", self.config.api.host, self.config.api.port))
             ops = stack.enter_context(listen("ops", self.config.ops.host, self.config.ops.port))
@@ -170,8 +171,13 @@ class Supervisor:
         admit: Admit = pkgutil.resolve_name(self._parts.database)
         path = self._source.path
         self._reloading = reload(self._source, self.config, pepper, self._fleet, lambda config: admit(config, path))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reloading.ask)
-        return self._tasks.spawn(self._reloading.watch(), name="config")
+        watching = self._tasks.spawn(self._reloading.watch(), name="config")
+        watching.add_done_callback(tell_of_failure)
+        return watching
+
+    def _reload(self) -> None:
+        if self._reloading is not None:  # before that, the file is about to be read anyway
+            self._reloading.ask()
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)
@@ -222,6 +228,12 @@ class Supervisor:
             )
             for number in range(self.config.workers)
         ]
+
+
+def tell_of_failure(watching: asyncio.Task[None]) -> None:
+    """Log what ended a watch that was to go on: nobody waits for it, and no change would be noticed any more."""
+    if not watching.cancelled() and (error := watching.exception()) is not None:
+        log.error("config_watch_ended", exc_info=error)
 
 
 @contextlib.contextmanager

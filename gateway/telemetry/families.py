@@ -36,6 +36,9 @@ OVERHEAD = Family(
 )
 INFLIGHT = Family("tiergate_inflight_requests", "gauge", "Requests under way.", ("tier", "stream"))
 REJECTIONS = Family("tiergate_rejections_total", "counter", "Requests refused before admission.", ("tier", "reason"))
+SHADOW_REJECTIONS = Family(
+    "tiergate_shadow_rejections_total", "counter", "Requests that a shadow limit would have refused.", ("scope", "dimension")
+)
 LIMIT_REFUSALS = Family(
     "tiergate_limit_refusals_total",
     "counter",

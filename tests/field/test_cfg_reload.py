@@ -226,6 +226,8 @@ async def test_cfg_02_a_deployment_that_is_taken_out_ends_what_it_has(mounted: M
     settings["models"]["m"]["deployments"] = [{"provider": "p", "model": "another"}]
     await mounted.change(settings)
     assert (await mounted.ask(user="quick")).status_code == 200
+    desk = (await mounted.client.get(f"{mounted.ops}/admin/upstreams")).json()
+    assert "m/p/another" in [each["deployment"] for each in desk]
     mounted.holding.go_on.set()
     assert (await stream).text.endswith("data: [DONE]\n\n")
     mounted.holding.go_on.clear()

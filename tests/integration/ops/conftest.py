@@ -116,7 +116,7 @@ async def reports(tmp_path: Path) -> AsyncIterator[Reports]:
 async def desk(valkey: Valkey) -> AsyncIterator[Desk]:
     connection = Connection(locator(valkey.url), Owned(), timeout_s=2.0)
     await connection.open()
-    yield Desk(Admission(connection), UPSTREAMS)
+    yield Desk(Admission(connection), lambda: UPSTREAMS)
     await connection.close()
 
 
