@@ -27,13 +27,14 @@ from gateway.admission.local import Local
 from gateway.admission.redis_client import open_client
 from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports
+from gateway.admission.scripts import PARTS
 from gateway.admission.spool import SUFFIX, Spool
 from gateway.admission.turns import Turns
 from gateway.alerts import Alerts
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, Edition, decode_edition
-from gateway.gauges import readings
+from gateway.gauges import Kept, readings
 from gateway.generation import Generation, Generations
 from gateway.job import Store
 from gateway.keys import Clock, Keys, Sources
@@ -93,33 +94,29 @@ class Gateway:
     def __init__(self, config: Config, place: Place, number: int = 1) -> None:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
         self._place = place
-        self._tasks, self._health = Owned(), LedgerHealth()
+        self._tasks, self._health = Owned(), LedgerHealth(PARTS)
         self._generations, self._taking = Generations(place.pepper), asyncio.Lock()
         self._generation = generation = self._generations.next(Edition(number, config))
         catalogue = generation.snapshot.catalogue
         locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)
         self._connection = Connection(locate, self._tasks, timeout_s=config.redis.timeout_s)
         self._admission = admission = Admission(
-            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
+            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker, calls=self._health
         )
-        self._failover = failover = Failover(
-            admission,
-            local_of(config, catalogue),
-            Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes),
-        )
+        self._failover = failover = failover_of(admission, config, catalogue, place)
         self._replay, self._leases = Replay(failover), Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(locate, timeout_s=2.0)
         self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
         self._reader = Reader(config.database.url.reveal(), config.database.pool)
         self._ledger = self._consumer(config)
-        self._cells = cells = Cells(generation.labels)
+        self._cells = cells = Cells(generation.labels, exemplars=config.telemetry.exemplars)
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         alerts, self._sweep = Alerts(admission, self._tasks, cells), Sweep(time.monotonic)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
         spans = spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker)
         self._observer = Observer(cells, self._access, self._traces, spans)
-        gauges = readings(self._current, self._turns, failover, alerts, unix_ms)
+        gauges = readings(self._current, Kept(self._turns, self._leases, failover, alerts), config.telemetry.org_labels, unix_ms)
         self._exposition = Exposition(cells, self._health, Build(RELEASE, time.time()), gauges)
         self._keys, self._retries = self._keys_of(config), RetryBudget(catalogue.fallback.retry_budget)
         self._budgeted = Budgeted(failover, admission, Spending(self._reader), alerts, heartbeat_s=config.leases.heartbeat_s)
@@ -232,7 +229,7 @@ class Gateway:
         return Ledger(stream, self._writer, election, self._health, Terms(config.ledger.batch, config.ledger.retention_s))
 
     def _keys_of(self, config: Config) -> Keys:
-        shelf, failover = KeyShelf(config.database.url.reveal()), self._failover
+        shelf, failover = KeyShelf(self._reader, config.database.url.reveal()), self._failover
         sources = Sources(shelf, self._meant, lambda: failover.epoch)
         return Keys(self._place.pepper, sources, Clock(time.monotonic, unix_ms), self._tasks)
 
@@ -253,6 +250,12 @@ class Gateway:
 
     def _fault(self, request_id: str) -> None:
         log.exception("request_failed", request_id=request_id)
+
+
+def failover_of(admission: Admission, config: Config, catalogue: Catalogue, place: Place) -> Failover:
+    """Return what stands before the store: with this worker's spool, and what decides while the store is away."""
+    spool = Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes)
+    return Failover(admission, local_of(config, catalogue), spool, durable=config.ledger.durability == "strict")
 
 
 def local_of(config: Config, catalogue: Catalogue) -> Local | None:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gateway.config import Config, Edition, compile_catalogue
 from gateway.config.tenants import Definitions
+from gateway.gauges import places
 from gateway.job import Snapshot
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.experience import Experience
@@ -54,9 +55,12 @@ class Generations:
         """
         config = edition.config
         catalogue = compile_catalogue(config, self._pepper)
-        snapshot = snapshot_of(catalogue, self.experience, self.transports.of(catalogue), config.leases.ttl_s)
+        snapshot = snapshot_of(catalogue, self.experience, self.transports.of(catalogue), config.leases.ttl_s, self._pepper)
         return Generation(
-            replace(snapshot, generation=edition.number), Definitions(config), labels_of(catalogue), caps_of(config)
+            replace(snapshot, generation=edition.number),
+            Definitions(config),
+            labels_of(catalogue, config.telemetry.org_labels),
+            caps_of(config),
         )
 
     def left(self, sweep: Sweep) -> "Left":
@@ -95,10 +99,11 @@ def is_idle(transport: Transport) -> bool:
     return now.busy == 0 and now.waiting == 0
 
 
-def labels_of(catalogue: Catalogue) -> Labels:
-    """Return the label values that this catalogue can lead to."""
-    served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
-    return Labels.of((route.path for route in routes(catalogue.prefixes)), served)
+def labels_of(catalogue: Catalogue, most_orgs: int) -> Labels:
+    """Return the label values that this catalogue can lead to; the first `most_orgs` of its orgs have one of their own."""
+    models, operations = catalogue.models.values(), {route.path: route.operation for route in routes(catalogue.prefixes)}
+    moves = ((model.name, catalogue.names[each].name) for model in models for each in model.fallbacks)
+    return Labels.of(operations, places(catalogue).values(), moves, (*catalogue.orgs,)[:most_orgs])
 
 
 def caps_of(config: Config) -> Caps:

@@ -7,6 +7,7 @@ import msgspec
 
 from gateway.job import Snapshot
 from gateway.policy.catalogue import Catalogue, Deployment, Provider, Timeouts
+from gateway.policy.credentials import user_hash
 from gateway.policy.experience import Experience
 from gateway.policy.routing import Planner
 from gateway.providers import DIALECTS
@@ -95,7 +96,9 @@ def line_of(deployment: Deployment, timeouts: Timeouts) -> Line:
     return Line(provider.base_url, provider.transport, provider.proxy, trusted, timeouts, most)
 
 
-def snapshot_of(catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float) -> Snapshot:
+def snapshot_of(
+    catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float, pepper: bytes
+) -> Snapshot:
     """Return the catalogue with what it takes to act on it."""
     providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
     return Snapshot(
@@ -104,4 +107,5 @@ def snapshot_of(catalogue: Catalogue, experience: Experience, transports: dict[s
         dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),
+        hash_user=lambda org, user: user_hash(pepper, org, user),
     )

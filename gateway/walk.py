@@ -271,6 +271,8 @@ class Walk:
         dialect = job.snapshot.dialects[provider.name]
         last = self._place == self._ahead[-1]
         record = job.reservation.record
+        if record.overhead_s is None:
+            record.overhead_s = max(0.0, self._dispatched_s - record.started_s - record.queued_ms / 1000)
         is_bounded = candidate.row.spends_budget or provider.nature.bounded
         adjusted = adjust(job.request, target.model, record.org or "", is_bounded=is_bounded)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)

@@ -196,6 +196,7 @@ def compile_key(config: Config, key: Key) -> catalogue.Key:
         expires_at_s=key.expires_s,
         ips=key.ips,
         explain=plan.explain,
+        user_hash=plan.user_hash,
     )
 
 

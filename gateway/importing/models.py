@@ -68,8 +68,6 @@ def model(
             findings.approximate(entry.places["access_groups"], (), "keys that name the group get its models' names")
         if "custom_llm_provider" in entry.places:
             findings.exact(entry.places["custom_llm_provider"], ("providers", entry.provider))
-        if "base_model" in entry.places:
-            findings.ignored(entry.places["base_model"], "write the model's price where the catalogue does not know its name")
     return written
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING
+from decimal import ROUND_CEILING, Decimal
 from hashlib import sha256
 from typing import Any
 
@@ -12,7 +12,19 @@ from gateway.importing.allowed import SPECIAL, Models, allowed, both, meant
 from gateway.importing.features import lacking
 from gateway.importing.findings import Findings
 from gateway.importing.routes import ENDPOINTS, endpoints
-from gateway.importing.scopes import END_USERS, FORMER_KEYS, GROUP_BUDGETS, KEYS, MODELS, TEAMS, Scope, Scopes, Tables, places
+from gateway.importing.scopes import (
+    END_USERS,
+    FORMER_KEYS,
+    GROUP_BUDGETS,
+    KEYS,
+    MODELS,
+    TEAMS,
+    USERS,
+    Scope,
+    Scopes,
+    Tables,
+    places,
+)
 from gateway.importing.terms import Row, Terms, terms
 from gateway.importing.translation import Names
 from gateway.policy.periods import PERIODS, bounds_ms
@@ -23,6 +35,8 @@ _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _NANO = 1_000_000_000
 _ORG = "default"
 _DASHBOARD = "litellm-dashboard"
+_EVERYBODY = "litellm-proxy-budget"
+"""Whose row has what the whole proxy has spent."""
 _NO_CALLS = ("management", "read_only")
 
 TIERS = "the tier default alone: others have a price of their own here; see plans.*.tiers"
@@ -89,6 +103,9 @@ class _Reading:
             self._findings.ignored((MODELS,), "models live in the file here, and these are encrypted: add them by hand")
         if tables.get(KEYS):
             self._findings.approximate((KEYS,), (), TIERS)
+        if self._names.everybodys is not None:
+            spent = [Decimal(str(row.get("spend") or 0)) for row in tables.get(USERS, ()) if row["user_id"] == _EVERYBODY]
+            self._balance(f"ob:{{period}}:{_ORG}", Terms(money=self._names.everybodys, spent_usd=sum(spent, Decimal(0))))
 
     def key(self, row: Row, where: tuple[str, ...]) -> None:
         """Take a key and what it belongs to along. Raises `NotImportableError`."""
@@ -101,7 +118,8 @@ class _Reading:
         everything = [own, *(scope.terms for scope in scopes)]
         models = self._models(row, scopes, everything, where)
         key_id = id_of(digest)
-        ends = any(each.money is not None and each.money.ends for each in everything)
+        budgets = [self._names.everybodys, *(each.money for each in everything)]
+        ends = any(budget is not None and budget.ends for budget in budgets)
         expires = _unix_ms(row.get("expires"))
         if ends:
             month_ends = bounds_ms(self._now_unix_ms, PERIODS["month"])[1]
@@ -130,7 +148,7 @@ class _Reading:
     def _places(self, scopes: Sequence[Scope]) -> tuple[Scope | None, Scope | None]:
         """Return which scope is the org and which the project; a budget of all that there is takes the org's place."""
         org, project = places(scopes)
-        if self._names.has_one_org:
+        if self._names.everybodys is not None:
             if project is not None:
                 raise NotImportableError("more than two of what it belongs to have limits or budgets, the file's own among them")
             org, project = None, next((scope for scope in scopes if scope.terms.is_shared), None)
@@ -149,7 +167,7 @@ class _Reading:
         for scope in scopes:
             found = both(found, scope.models)
         without = {model for each in everything for name in each.without for model in meant(name, self._names)} | self._without
-        if any(each.money is not None for each in everything) or self._names.has_one_org:
+        if any(each.money is not None for each in everything) or self._names.everybodys is not None:
             without |= set(self._names.models) - self._names.priced
         if without:
             found = (frozenset(self._names.models) if found is None else found) - without

@@ -1,5 +1,6 @@
 """A configuration of LiteLLM's proxy as one of ours: read, told field by field, and written."""
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -7,10 +8,13 @@ import msgspec
 
 from gateway.importing import fallbacks, settings
 from gateway.importing.accounts import Accounts
+from gateway.importing.budgets import Carried
 from gateway.importing.entries import Entry, Reading, entry, groups_of
+from gateway.importing.fields import Fields
 from gateway.importing.findings import Findings
 from gateway.importing.models import asked_at, model
 from gateway.importing.notations import is_model_name
+from gateway.importing.prices import of_base, priced
 from gateway.importing.reasons import SECTIONS
 from gateway.importing.references import References
 from gateway.importing.settings import Settings
@@ -27,17 +31,20 @@ HEAD = (
 )
 _READ = ("model_list", "router_settings", "litellm_settings", "general_settings", "environment_variables", "credential_list")
 OWN_DATABASE = "TIERGATE_DATABASE_URL"
-"""The variable that stands in the file for the URL of a database with a user in it."""
+"""The variable that stands in the file for the URL of a Postgres."""
 
 _FOR_PRICES = "only what has a price may be asked for under a budget: {} left out"
-_FOLLOWED_BY = 6
-"""The file format's own `fallback.max_attempts`."""
+BASE = "the catalogue's price of what it is at heart"
+BASE_KNOWN = "the model has a price without it"
+BASE_UNKNOWN = "the catalogue has no such model: write the model's price"
+_MODELS, _ATTEMPTS = 4, 6
+"""The file format's own `fallback.max_models` and `max_attempts`."""
 
 
 class Names(msgspec.Struct, frozen=True):
     """What keys may be allowed by name: models, their aliases, access groups; and the models that have a price.
 
-    With `has_one_org` the file has a budget of everybody's together, which the org `default` is for.
+    `everybodys` is a budget of everybody's together, which is that of the org `default`.
     """
 
     models: tuple[str, ...]
@@ -45,7 +52,7 @@ class Names(msgspec.Struct, frozen=True):
     groups: Mapping[str, frozenset[str]]
     priced: frozenset[str]
     ips: tuple[str, ...] = ()
-    has_one_org: bool = False
+    everybodys: Carried | None = None
 
 
 class Translation(msgspec.Struct, frozen=True):
@@ -57,29 +64,31 @@ class Translation(msgspec.Struct, frozen=True):
     database_url: str | None
 
     def text(self, database_url: str | None = None) -> str:
-        """Return our file; a database of ours is written down, but for a password."""
+        """Return our file; a database of ours is written down, by a variable where its URL may have a password."""
         document = dict(self.document)
         if database_url is not None:
-            is_secret = "@" in database_url
-            document = {"database": {"url": f"${{{OWN_DATABASE}}}" if is_secret else database_url}} | document
+            is_file = database_url.startswith("sqlite:")
+            document = {"database": {"url": database_url if is_file else f"${{{OWN_DATABASE}}}"}} | document
         return write(document, self.findings.remarks, HEAD)
 
 
 def translate(source: Source, known: Known, month_ends: str) -> Translation:
     """Return our file for theirs. `month_ends` is the day on which the running month is over."""
     findings, values = Findings(), source.values
-    references = References(values.get("environment_variables") or {})
+    file = Fields(values, (), findings)
+    references = References(file.mapping("environment_variables"))
     for place in range(len(source.included)):
         findings.exact(("include", place), ())
-    _tell_variables(values, findings)
+    _tell_variables(file, findings)
     found = settings.read(values, references, findings)
-    reading = Reading(Accounts(references, _credentials(values, findings), findings), findings, found.by_tags)
+    reading = Reading(Accounts(references, _credentials(file, findings), findings), findings, found.by_tags)
     groups: dict[str, list[Entry]] = {}
-    for each in _entries(values, reading, known, found):
+    for each in _entries(file, reading, known, found):
         groups.setdefault(each.model, []).append(each)
     _leave_out_unserved(groups, reading, found)
-    names = _named(groups, found, known, findings)
+    names = _named(groups, found, findings)
     models = _models(groups, names, reading, found)
+    names = msgspec.structs.replace(names, priced=_priced(groups, models, reading))
     for name in values:
         if name not in _READ:
             findings.ignored((name,), SECTIONS.get(name, "not known to this import"))
@@ -87,16 +96,16 @@ def translate(source: Source, known: Known, month_ends: str) -> Translation:
     return Translation(document, findings, names, found.database_url)
 
 
-def _tell_variables(values: Mapping[str, Any], findings: Findings) -> None:
-    for name in values.get("environment_variables") or {}:
+def _tell_variables(file: Fields, findings: Findings) -> None:
+    for name in file.mapping("environment_variables"):
         findings.approximate(
             ("environment_variables", str(name)), (), "written where the file refers to it; nothing else sees it"
         )
 
 
-def _credentials(values: Mapping[str, Any], findings: Findings) -> dict[str, Mapping[str, Any]]:
+def _credentials(file: Fields, findings: Findings) -> dict[str, Mapping[str, Any]]:
     found = {}
-    for place, each in enumerate(values.get("credential_list") or ()):
+    for place, each in enumerate(file.list("credential_list")):
         if isinstance(each, Mapping) and isinstance(each.get("credential_values"), Mapping):
             found[str(each.get("credential_name"))] = each["credential_values"]
             findings.exact(("credential_list", place), ("providers",))
@@ -105,11 +114,11 @@ def _credentials(values: Mapping[str, Any], findings: Findings) -> dict[str, Map
     return found
 
 
-def _entries(values: Mapping[str, Any], reading: Reading, known: Known, found: Settings) -> Iterator[Entry]:
+def _entries(file: Fields, reading: Reading, known: Known, found: Settings) -> Iterator[Entry]:
     """Yield the deployments, wildcards as all that is known of them; what an alias hides is nobody's."""
-    listed = values.get("model_list") or []
+    listed = file.list("model_list")
     names = {str(each.get("model_name")) for each in listed if isinstance(each, Mapping)}
-    for place, each in enumerate(listed if isinstance(listed, list) else []):
+    for place, each in enumerate(listed):
         where = ("model_list", place)
         name = str(each.get("model_name")) if isinstance(each, Mapping) else ""
         if name in found.aliases:
@@ -159,12 +168,7 @@ def _leave_out_unserved(groups: dict[str, list[Entry]], reading: Reading, found:
                 reading.findings.left_out(each.where, "not importable: none of the proxy's allowed_routes is for it")
 
 
-def _is_priced(entry: Entry, known: Known) -> bool:
-    """Return whether there is a price for a deployment, in the file or in the catalogue."""
-    return bool(entry.price) or entry.upstream in known.get(VENDORS[entry.prefix].preset or "", ())
-
-
-def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, findings: Findings) -> Names:
+def _named(groups: Mapping[str, list[Entry]], found: Settings, findings: Findings) -> Names:
     aliases: dict[str, str] = {}
     for alias, (target, where) in found.aliases.items():
         model_name = found.aliases[target][0] if target in found.aliases else target
@@ -179,9 +183,9 @@ def _named(groups: Mapping[str, list[Entry]], found: Settings, known: Known, fin
         models=tuple(groups),
         aliases=aliases,
         groups={group: frozenset(models) for group, models in groups_of(groups).items()},
-        priced=frozenset(name for name, entries in groups.items() if any(_is_priced(each, known) for each in entries)),
+        priced=frozenset(),
         ips=found.ips,
-        has_one_org="orgs" in found.sections,
+        everybodys=found.everybodys,
     )
 
 
@@ -200,6 +204,24 @@ def _models(groups: Mapping[str, list[Entry]], names: Names, reading: Reading, f
     return models
 
 
+def _priced(groups: Mapping[str, list[Entry]], models: dict[str, dict[str, Any]], reading: Reading) -> frozenset[str]:
+    """Return the models that have a price, after writing one for those that are known by another name alone."""
+    known = priced(reading.accounts.providers, models)
+    today = datetime.datetime.now(datetime.UTC).date()
+    for name, entries in groups.items():
+        for each in entries:
+            if each.base_model is None:
+                continue
+            price = None if name in known else of_base(VENDORS[each.prefix].preset, each.base_model, today)
+            if price is None:
+                reading.findings.ignored(each.places["base_model"], BASE_KNOWN if name in known else BASE_UNKNOWN)
+                continue
+            models[name] = {**models[name], "price": price}
+            known |= {name}
+            reading.findings.approximate(each.places["base_model"], ("models", name, "price"), BASE)
+    return known
+
+
 def _document(
     models: dict[str, dict[str, Any]], names: Names, reading: Reading, found: Settings, month_ends: str
 ) -> dict[str, Any]:
@@ -211,7 +233,7 @@ def _document(
     document["models"] = models
     if rules := _rules(models, found, findings):
         document["fallback"] = rules
-    if "orgs" in sections:
+    if found.everybodys is not None:
         _within_budget(names, found, findings, month_ends)
     if found.keys:
         sections["keys"] = found.keys
@@ -224,17 +246,14 @@ def _rules(models: Mapping[str, Mapping[str, Any]], found: Settings, findings: F
         return {}
     note = "any failure leads on there; here a model's limits, faults, refusals of the prompt's length and of its content do"
     findings.remarks.setdefault(("fallback", "on"), []).append(note)
+    most = longest if found.max_fallbacks is None else min(longest, found.max_fallbacks)
     attempts = max(
         sum(len(models[name]["deployments"]) for name in (one, *written.get("fallbacks", ()))) for one, written in models.items()
     )
     return {
         "on": ["capacity", "unavailable", "context_length", "content_filter"],
-        **(
-            {}
-            if found.max_fallbacks is None and longest < 4
-            else {"max_models": 1 + min(longest, found.max_fallbacks or longest)}
-        ),
-        **({"max_attempts": attempts} if attempts > _FOLLOWED_BY else {}),
+        **({} if most < _MODELS and found.max_fallbacks is None else {"max_models": 1 + most}),
+        **({"max_attempts": attempts} if attempts > _ATTEMPTS else {}),
     }
 
 
@@ -245,5 +264,5 @@ def _within_budget(names: Names, found: Settings, findings: Findings, month_ends
         if unpriced:
             key["models"] = [name for name in names.models if name in names.priced]
             findings.remarks.setdefault(("keys",), []).append(_FOR_PRICES.format(", ".join(unpriced)))
-        if found.budget_ends:
+        if found.everybodys is not None and found.everybodys.ends:
             key["expires"] = month_ends

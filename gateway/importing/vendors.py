@@ -43,7 +43,7 @@ VENDORS: Mapping[str, Vendor] = {
     "xai": Vendor(preset="xai", key="XAI_API_KEY"),
     "gemini": Vendor(preset="gemini", key="GEMINI_API_KEY", note="asked at Google's OpenAI endpoint, not at its own"),
     "deepinfra": Vendor(preset="deepinfra", key="DEEPINFRA_API_KEY"),
-    "nebius": Vendor(preset="nebius", key="NEBIUS_API_KEY"),
+    "nebius": Vendor(preset="nebius", key="NEBIUS_API_KEY", note="asked at the address that its preset has"),
     "perplexity": Vendor(base_url="https://api.perplexity.ai", key="PERPLEXITYAI_API_KEY"),
     "cerebras": Vendor(base_url="https://api.cerebras.ai/v1", key="CEREBRAS_API_KEY"),
     "sambanova": Vendor(base_url="https://api.sambanova.ai/v1", key="SAMBANOVA_API_KEY"),

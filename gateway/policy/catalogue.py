@@ -223,7 +223,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
     `auto` is what that word means, None where the contract says so. `over_limit` None: `auto` never serves over the limit.
     `expires_at_s` is Unix time. `keepalive_s`: after so long a silence a stream has a comment. `explain`: it may ask what
-    became of its requests. `edition` tells what a key of the database means from what it meant before, `shares` is its org.
+    became of its requests. `user_hash`: the ledger tells its users apart. `edition` tells what a key of the database means
+    from what it meant before, `shares` is its org.
     """
 
     id: str
@@ -254,6 +255,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
     explain: bool = False
+    user_hash: bool = False
     edition: int = 0
     shares: "Org | None" = None
 

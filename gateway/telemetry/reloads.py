@@ -3,7 +3,13 @@
 The supervisor keeps it, for all workers; the operations port shows it. Times are Unix milliseconds.
 """
 
+from collections.abc import Iterator
+
 import msgspec
+from prometheus_client.core import Metric
+
+from gateway.telemetry import families
+from gateway.telemetry.metrics import gauge
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,17 +33,9 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """Why the latest file could not be used; none where it could."""
 
 
-def page(standing: Standing) -> bytes:
-    """Return the metrics of it in the text format."""
-    gauges = (
-        ("tiergate_config_generation", "Which reading of the configuration is in force.", standing.generation),
-        ("tiergate_config_workers_behind", "Workers that are on an earlier one.", len(standing.behind)),
-        ("tiergate_config_last_reload_successful", "Whether the latest file could be used.", int(not standing.errors)),
-        (
-            "tiergate_config_last_reload_success_timestamp_seconds",
-            "When the file was read last and could be used.",
-            standing.read_unix_ms / 1000,
-        ),
-    )
-    lines = (f"# HELP {name} {about}\n# TYPE {name} gauge\n{name} {value!r}\n" for name, about, value in gauges)
-    return "".join(lines).encode()
+def figures(standing: Standing) -> Iterator[Metric]:
+    """Yield the metrics of it."""
+    yield gauge(families.GENERATION, {(): standing.generation})
+    yield gauge(families.WORKERS_BEHIND, {(): len(standing.behind)})
+    yield gauge(families.RELOAD_OK, {(): int(not standing.errors)})
+    yield gauge(families.RELOADED, {(): standing.read_unix_ms / 1000})

@@ -3,7 +3,9 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from litestar import Litestar, MediaType, Request, Response, get, post
+from litestar import Litestar, Request, Response, get, post
+
+from gateway.web.join import OPENMETRICS_TYPE
 
 Take = Callable[[bytes], Awaitable[None]]
 """Takes another reading of the configuration, as the supervisor sends it. Returns once it is in force, or raises."""
@@ -21,7 +23,7 @@ def build_control(status: Callable[[], dict[str, Any]], exposition: Callable[[],
 
     @get("/metrics")
     async def metrics() -> Response[bytes]:
-        return Response(await exposition(), media_type=MediaType.TEXT)
+        return Response(await exposition(), media_type=OPENMETRICS_TYPE)
 
     @post("/config", status_code=204)
     async def change(request: Request[Any, Any, Any]) -> None:

@@ -3,24 +3,26 @@
 It asks each worker on its private socket and serves no client's request.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
-from litestar import Litestar, Response, get
+from litestar import Litestar, Request, Response, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from msgspec.structs import replace
 
 from gateway.policy.catalogue import Secret
-from gateway.telemetry import reloads
 from gateway.telemetry.reloads import Standing
 from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
-from gateway.web.join import Join
+from gateway.web.join import OPENMETRICS_TYPE, TEXT_TYPE, Join, wants_openmetrics
 from gateway.web.workers import PROBE_S, Workers
 
-TEXT_FORMAT = "text/plain; version=0.0.4"
+Whole = Callable[[], Awaitable[bytes]]
+"""Returns the metrics that are told once for all workers."""
 
 
 class OpsView(Protocol):
@@ -83,8 +85,8 @@ class Readiness(msgspec.Struct, frozen=True):
     config: InForce | None = None
 
 
-def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litestar:
-    """Return the application of the operations port."""
+def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Whole) -> Litestar:
+    """Return the application of the operations port; `whole` tells what no worker does."""
     workers, joined = Workers(view.control_sockets), Join()
 
     @get("/livez", summary="Is the event loop turning?", tags=["health"])
@@ -101,9 +103,12 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None) -> Litest
         return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
 
     @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"])
-    async def metrics() -> Response[bytes]:
-        """Return every worker's metrics on one page."""
-        return Response(joined.join(await workers.ask("/metrics")) + reloads.page(view.standing), media_type=TEXT_FORMAT)
+    async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """Return every worker's metrics on one page, with exemplars for who asks for OpenMetrics."""
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        pages, once = await asyncio.gather(workers.ask("/metrics"), whole())
+        page = joined.join(pages, once, openmetrics=openmetrics)
+        return Response(page, media_type=OPENMETRICS_TYPE if openmetrics else TEXT_TYPE)
 
     return Litestar(
         route_handlers=[livez, readyz, metrics, admin_router(rooms, admin_token)],

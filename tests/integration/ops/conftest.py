@@ -22,6 +22,8 @@ from gateway.stores.events import decode
 from gateway.stores.reports import Reports
 from gateway.stores.traces import TraceReader
 from gateway.tasks import Owned
+from gateway.telemetry import families
+from gateway.telemetry.metrics import gauge, page
 from gateway.telemetry.reloads import Standing
 from gateway.web.admin import Rooms
 from gateway.web.control import build_control
@@ -65,8 +67,9 @@ class Worker:
 
     async def metrics(self) -> bytes:
         head = "# HELP tiergate_start_time_seconds Start.\n# TYPE tiergate_start_time_seconds gauge\n"
-        counter = "# HELP tiergate_requests_total Requests.\n# TYPE tiergate_requests_total counter\n"
-        return f"{head}tiergate_start_time_seconds {self.started}\n{counter}tiergate_requests_total {self.requests}\n".encode()
+        counter = "# HELP tiergate_requests Requests.\n# TYPE tiergate_requests counter\n"
+        counter += f"tiergate_requests_total {self.requests}\n"
+        return f"{head}tiergate_start_time_seconds {self.started}\n{counter}# EOF\n".encode()
 
 
 class View:
@@ -124,6 +127,11 @@ async def traces(valkey: Valkey) -> AsyncIterator[TraceReader]:
     await redis.aclose()
 
 
+async def once() -> bytes:
+    """Tell what no worker does."""
+    return page((gauge(families.RELOAD_OK, {(): 1}),))
+
+
 Serve = Callable[[str], Awaitable[httpx.AsyncClient]]
 
 
@@ -134,7 +142,7 @@ async def serve(view: View, reports: Reports, desk: Desk, traces: TraceReader) -
         async def start(token: str) -> httpx.AsyncClient:
             listener = socket()
             listener.bind(("127.0.0.1", 0))
-            server = Server(build_ops(view, Rooms(reports, desk, traces), Secret(token)))
+            server = Server(build_ops(view, Rooms(reports, desk, traces), Secret(token), once))
             await server.open(listener)
             stack.push_async_callback(server.close)
             client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False)

@@ -1,5 +1,6 @@
 """Rows of LiteLLM's tables as orgs, projects and keys: what has a bound that cannot be kept is nobody's."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.importing import scopes as tables
+from gateway.importing.budgets import budget
 from gateway.importing.findings import Findings
 from gateway.importing.tenants import bring
 from gateway.importing.translation import Names
@@ -22,6 +24,9 @@ NAMES = Names(
     priced=frozenset({"a", "b"}),
 )
 SPENDING = {"max_budget": 10.0, "budget_duration": "30d"}
+
+
+EVERYBODYS = budget(Decimal(100), "7d")
 
 
 def key(**columns: Any) -> dict[str, Any]:
@@ -163,9 +168,11 @@ def test_a_team_may_have_a_budget_for_each_member() -> None:
 
 
 def test_a_budget_of_everybodys_leaves_room_for_one_scope_more() -> None:
-    names = Names(models=("a", "c"), aliases={}, groups={}, priced=frozenset({"a"}), has_one_org=True)
-    found, _ = brought(key(team_id="t"), names=names, TEAMS=[{"team_id": "t", "models": [], **SPENDING}])
+    names = Names(models=("a", "c"), aliases={}, groups={}, priced=frozenset({"a"}), everybodys=EVERYBODYS)
+    spent = [{"user_id": "litellm-proxy-budget", "spend": 7.5}]
+    found, _ = brought(key(team_id="t"), names=names, TEAMS=[{"team_id": "t", "models": [], **SPENDING}], USERS=spent)
     assert found.orgs == {}
+    assert [(each.scope, each.nano_usd) for each in found.balances.values()] == [("ob:week:default", 7_500_000_000)]
     assert found.projects == {("default", "t"): {"budget": {"usd": 10, "period": "month"}}}
     assert found.keys[0].definition["models"] == ["a"]
     rows: dict[str, Any] = {
@@ -174,6 +181,12 @@ def test_a_budget_of_everybodys_leaves_room_for_one_scope_more() -> None:
         "TEAMS": [{**TEAM, **SPENDING}],
     }
     assert "the file's own among them" in refused(key(team_id="t"), names=names, **rows)
+
+
+def test_a_budget_of_everybodys_for_ever_ends_every_key() -> None:
+    names = Names(models=("a",), aliases={}, groups={}, priced=frozenset({"a"}), everybodys=budget(Decimal(100), None))
+    [found] = brought(key(), names=names)[0].keys
+    assert (found.expires_unix_ms, found.is_ending) == (1_796_083_200_000, True)
 
 
 def test_names_that_are_none_here_or_twice_get_the_ids_hash_behind_them() -> None:
@@ -207,6 +220,26 @@ def test_what_is_not_taken_along_is_told() -> None:
 def test_addresses_that_the_proxy_is_open_to_hold_for_each_key() -> None:
     names = Names(models=("a",), aliases={}, groups={}, priced=frozenset(), ips=("10.0.0.0/8",))
     assert brought(key(), names=names)[0].keys[0].definition["ips"] == ["10.0.0.0/8"]
+
+
+JSON_COLUMNS = ("metadata", "aliases", "config", "model_max_budget", "budget_limits", "model_rpm_limit", "router_settings")
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "tags", "model_rpm_limit", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    columns=st.dictionaries(st.sampled_from(JSON_COLUMNS), JUNK, max_size=3),
+    of_team=st.dictionaries(st.sampled_from(JSON_COLUMNS), JUNK, max_size=2),
+)
+def test_a_column_of_junk_frees_nobody(columns: dict[str, Any], of_team: dict[str, Any]) -> None:
+    team = {"team_id": "t", "models": ["a"], **of_team}
+    found, _ = brought(key(team_id="t", models=["a", "b"], **columns), TEAMS=[team])
+    assert all(set(each.definition["models"]) <= {"a"} for each in found.keys)
 
 
 LISTS = st.lists(st.sampled_from(["a", "b", "c", "good", "old-a", "*", "nobody", "all-team-models"]), max_size=3)

@@ -3,6 +3,7 @@
 import pytest
 from yaml import safe_load
 
+from gateway.config.price_list import decode
 from gateway.importing.known import of as known_of
 from tests.unit.importing.reading import entry, model, of, said, translated
 
@@ -151,7 +152,6 @@ def test_wildcards_are_all_that_is_known() -> None:
     """
     found = translated(text, {"openai": ["a", "b"], "groq": ["l", "not a name"]})
     assert [*found.document["models"]] == ["openai/b", "openai/a", "l"]
-    assert found.names.priced == {"openai/a", "openai/b", "l"}
     told = said(found)
     assert told["model_list[0].model_name"].kind == "approximate"
     assert (told["model_list[3]"].kind, told["model_list[4]"].kind) == ("ignored", "ignored")
@@ -159,9 +159,28 @@ def test_wildcards_are_all_that_is_known() -> None:
 
 
 def test_a_catalogue_tells_whose_models_are_whose() -> None:
-    openai = b'{"presets": ["openai", "azure"], "models": [{"id": "a", "prices": []}]}'
-    raw = b'{"version": "v", "providers": {"openai": ' + openai + b', "x": {}}}'
-    assert known_of(raw) == {"openai": ["a"], "azure": ["a"]}
+    price = '"prices": [{"input": "1", "output": "2"}]'
+    models = ", ".join(f'{{"id": "{each}", "names": ["{each}*"], {price}}}' for each in ("a", "family-"))
+    found = {"openai": f'{{"presets": ["openai", "azure"], "models": [{models}]}}', "x": '{"models": []}'}
+    providers = ", ".join(f'"{name}": {source}' for name, source in found.items())
+    raw = f'{{"source": "s", "version": "v", "providers": {{{providers}}}}}'
+    assert known_of(decode(raw)) == {"openai": ["a"], "azure": ["a"]}
+
+
+def test_a_model_is_priced_by_the_file_or_by_the_catalogue() -> None:
+    found = of(
+        "{model_name: written, litellm_params: {model: openai/x, input_cost_per_token: 1e-6, output_cost_per_token: 1e-6}}",
+        "{model_name: listed, litellm_params: {model: openai/gpt-4o}}",
+        "{model_name: nobodys, litellm_params: {model: openai/nobody-knows}}",
+        "{model_name: at-heart, litellm_params: {model: azure/ours}, model_info: {base_model: azure/gpt-4o}}",
+        "{model_name: unheard, litellm_params: {model: azure/ours}, model_info: {base_model: azure/nothing}}",
+    )
+    assert found.names.priced == {"written", "listed", "at-heart"}
+    assert model(found, "at-heart")["price"]["input"] > 0
+    assert "price" not in model(found, "listed")
+    told = said(found)
+    assert told["model_list[3].model_info.base_model"].kind == "approximate"
+    assert told["model_list[4].model_info.base_model"].kind == "ignored"
 
 
 def test_a_file_says_what_it_holds() -> None:
@@ -196,3 +215,8 @@ def test_what_the_proxy_does_not_serve_is_not_served(routes: str, endpoints: dic
     """
     found = translated(f"{text}\n    general_settings: {{allowed_routes: {routes}}}")
     assert {name: each["capabilities"]["endpoints"] for name, each in found.document["models"].items()} == endpoints
+
+
+def test_a_list_of_addresses_that_is_empty_lets_nobody_in() -> None:
+    found = of(entry(), rest="general_settings: {master_key: os.environ/MASTER, allowed_ips: []}")
+    assert found.document["keys"][0]["ips"] == ["0.0.0.0/32"] == list(found.names.ips)

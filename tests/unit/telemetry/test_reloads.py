@@ -1,13 +1,12 @@
 from msgspec.structs import replace
 
-from gateway.telemetry.reloads import Standing, page
+from gateway.telemetry.reloads import Standing, figures
 
 GOOD = Standing(generation=3, hash="abc", path="gateway.yaml", since_unix_ms=1_000, findings=(), read_unix_ms=2_500)
 
 
 def values(standing: Standing) -> dict[str, float]:
-    lines = (line for line in page(standing).decode().splitlines() if not line.startswith("#"))
-    return {name.removeprefix("tiergate_config_"): float(value) for name, value in (line.split() for line in lines)}
+    return {each.name.removeprefix("tiergate_config_"): sample.value for each in figures(standing) for sample in each.samples}
 
 
 def test_how_it_stands_in_figures() -> None:
