@@ -268,3 +268,26 @@ async def test_cfg_02_a_signal_has_the_file_read_and_the_same_again_is_no_other_
     await mounted.logs("config_unchanged", unchanged + 1)
     assert (await mounted.ready())["config"]["generation"] == generation
     assert await mounted.metric("tiergate_config_workers_behind") == 0
+
+
+async def test_cfg_02_a_worker_that_is_not_on_it_is_named_until_it_is(mounted: Mounted) -> None:
+    settings = mounted.copy()
+    settings["models"]["m"]["max_n"] = 55
+    before = (await mounted.ready())["config"]["generation"]
+    stopped = mounted.workers()[0]
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        mounted.put(msgspec.json.encode(settings))
+        await mounted.logs("config_worker_behind", 1)
+        assert await mounted.metric("tiergate_config_workers_behind") == 1
+        assert await mounted.metric("tiergate_config_last_reload_successful") == 1
+        [told] = [line for line in mounted.logged("config_worker_behind") if line["generation"] == before + 1]
+        assert (told["worker"] in {"w0", "w1", "w2", "w3"}, told["reason"]) == (True, "ReadTimeout")
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    await mounted.comes_to(before + 1)
+
+    async def is_told() -> bool:
+        return await mounted.metric("tiergate_config_workers_behind") == 0
+
+    await until(is_told, within_s=WITHIN_S)

@@ -146,11 +146,13 @@ async def is_degraded(gateway: Leaving) -> bool:
     """Return whether it is ready all the same, and says what it does without."""
     status, found = await probe(gateway, "/readyz")
     assert (status, found["status"]) == (200, "ready"), "it serves by its own share"
-    return bool(found["workers"] == [{"worker": 0, "state": "degraded", "redis": "unavailable"}])
+    return bool(found["workers"] == [{"worker": 0, "state": "degraded", "redis": "unavailable", "generation": 1}])
 
 
 async def is_whole(gateway: Leaving) -> bool:
-    return bool((await probe(gateway, "/readyz"))[1]["workers"] == [{"worker": 0, "state": "ready", "redis": "ok"}])
+    return bool(
+        (await probe(gateway, "/readyz"))[1]["workers"] == [{"worker": 0, "state": "ready", "redis": "ok", "generation": 1}]
+    )
 
 
 STREAMS = 10
