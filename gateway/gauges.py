@@ -28,6 +28,9 @@ from gateway.telemetry.metrics import Key, Values, gauge
 OUT_OF_SERVICE = frozenset({"disabled", "cooling", "open"})
 """Standings of what is not asked."""
 
+Current = Callable[[], Catalogue]
+"""Returns the catalogue of the moment."""
+
 Places = Mapping[str, tuple[str, str]]
 """Provider and model by deployment."""
 
@@ -46,29 +49,34 @@ class Kept(msgspec.Struct, frozen=True):
     alerts: Alerts
 
 
-def readings(catalogue: Catalogue, kept: Kept, most_orgs: int, now_ms: Callable[[], int]) -> tuple[Reading, ...]:
+def readings(current: Current, kept: Kept, most_orgs: int, now_ms: Callable[[], int]) -> tuple[Reading, ...]:
     """Return the gauges of one worker; `most_orgs` have a label of their own, and `now_ms` is Unix time."""
     failover = kept.failover
     return (
-        queue_depth(catalogue, kept.turns),
-        upstream_inflight(catalogue, kept.leases),
+        queue_depth(current, kept.turns),
+        upstream_inflight(current, kept.leases),
         Reading(families.SPOOL, lambda: {(): failover.spool.size_bytes}),
         Reading(families.REDIS_UP, lambda: {(): int(not failover.alone)}),
-        budgets_used(catalogue, kept.alerts, most_orgs, now_ms),
+        budgets_used(current, kept.alerts, most_orgs, now_ms),
     )
 
 
-def queue_depth(catalogue: Catalogue, turns: Turns) -> Reading:
+def queue_depth(current: Current, turns: Turns) -> Reading:
     """Return the gauge of who waits at this worker; every model has a line for every tier that may wait."""
-    waiting = [(name, tier) for name in catalogue.models for tier, terms in catalogue.tiers.items() if terms.queue_s]
-    return Reading(families.QUEUE_DEPTH, lambda: {**dict.fromkeys(waiting, 0), **turns.depth})
-
-
-def upstream_inflight(catalogue: Catalogue, leases: Leases) -> Reading:
-    """Return the gauge of the slots that this worker's requests hold."""
-    known = places(catalogue)
 
     def read() -> Values:
+        now = current()
+        waiting = [(name, tier) for name in now.models for tier, terms in now.tiers.items() if terms.queue_s]
+        return {**dict.fromkeys(waiting, 0), **turns.depth}
+
+    return Reading(families.QUEUE_DEPTH, read)
+
+
+def upstream_inflight(current: Current, leases: Leases) -> Reading:
+    """Return the gauge of the slots that this worker's requests hold."""
+
+    def read() -> Values:
+        known = places(current())
         held: Counter[Key] = Counter(dict.fromkeys(known.values(), 0))
         held.update(known[deployment] for deployment in leases.deployments() if deployment in known)
         return held
@@ -84,7 +92,9 @@ def upstreams(known: Places, standings: Sequence[Standing], now: datetime) -> It
     declared: Counter[Key] = Counter()
     breaker: Counter[Key] = Counter()
     for each in standings:
-        place = known[each.deployment]
+        place = known.get(each.deployment)
+        if place is None:  # gone with a later reading of the configuration
+            continue
         available[place] = max(available.get(place, 0), int(each.state not in OUT_OF_SERVICE))
         rest_s = 0.0 if each.cooling_until is None else max(0.0, (each.cooling_until - now).total_seconds())
         cooldown_s[place] = max(cooldown_s.get(place, 0.0), rest_s)
@@ -100,21 +110,23 @@ def upstreams(known: Places, standings: Sequence[Standing], now: datetime) -> It
     yield gauge(families.BREAKER, breaker)
 
 
-def budgets_used(catalogue: Catalogue, alerts: Alerts, most_orgs: int, now_ms: Callable[[], int]) -> Reading:
+def budgets_used(current: Current, alerts: Alerts, most_orgs: int, now_ms: Callable[[], int]) -> Reading:
     """Return the gauge of how far the configuration's orgs are in their budgets, as this worker last heard of each."""
-    charges = {
-        (org.name, org.budget.period, "usd" if charge.unit is Unit.NANO_USD else "tokens"): charge
-        for org in [*catalogue.orgs.values()][:most_orgs]
-        if org.budget is not None
-        for charge in budget_charges(f"ob:{org.name}", org.budget)
-    }
+
+    def charges() -> dict[Key, Charge]:
+        return {
+            (org.name, org.budget.period, "usd" if charge.unit is Unit.NANO_USD else "tokens"): charge
+            for org in [*current().orgs.values()][:most_orgs]
+            if org.budget is not None
+            for charge in budget_charges(f"ob:{org.name}", org.budget)
+        }
 
     def used(charge: Charge) -> float:
         spent, at_ms = alerts.heard.get(charge.scope, (0, 0))
         is_over = bounds_ms(at_ms, charge.period_ms)[1] <= now_ms()
         return 0.0 if is_over else spent / max(1, charge.capacity)
 
-    return Reading(families.ORG_BUDGET, lambda: {key: used(charge) for key, charge in charges.items()})
+    return Reading(families.ORG_BUDGET, lambda: {key: used(charge) for key, charge in charges().items()})
 
 
 def utc_now() -> datetime:

@@ -195,6 +195,8 @@ OVERVIEW = Dashboard(
                     (
                         Query("min by (instance) (tiergate_config_last_reload_successful)", "good {{instance}}"),
                         Query("time() - max(tiergate_config_last_reload_success_timestamp_seconds)", "read, seconds ago"),
+                        Query("tiergate_config_generation", "generation {{instance}}"),
+                        Query("tiergate_config_workers_behind", "workers behind {{instance}}"),
                     ),
                 ),
             ),
@@ -264,6 +266,12 @@ LIMITS = Dashboard(
                     one(rate("tiergate_limit_refusals_total", "scope, dimension") + " > 0", "{{scope}} {{dimension}}"),
                     "reqps",
                     about="Whether the request was refused or served elsewhere.",
+                ),
+                Panel(
+                    "Shadow limits would have refused",
+                    one(rate("tiergate_shadow_rejections_total", "scope, dimension") + " > 0", "{{scope}} {{dimension}}"),
+                    "reqps",
+                    about="Limits with `shadow: true` are counted and refuse nothing.",
                 ),
                 Panel("Refused, by tier", one(rate("tiergate_rejections_total", "tier", TIER), "{{tier}}"), "reqps"),
                 Panel(

@@ -132,6 +132,10 @@ class Admission:
         self._settle, self._tick, self._report = map(Script, ("settle", "tick", "report"))
         self._progress, self._adopt, self._levels = map(Script, ("progress", "adopt", "levels"))
 
+    def judge_by(self, breaker: Breaker) -> None:
+        """Have upstreams judged by other terms from now on."""
+        self._endings = EndingEncoder(breaker)
+
     @property
     def refusing(self) -> bool:
         """Return whether the store has answered a script with an error lately: it is there, and does not do its work."""
@@ -255,28 +259,23 @@ class Admission:
         return verdict
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
-        calls, began_s = self._calls, time.perf_counter()
-        if calls is None:
-            return await self._answered(script, keys, arguments)
+        call, calls, clock, began_s = self._connection.call, self._calls, self._clock(), time.perf_counter()
         try:
-            reply = await self._answered(script, keys, arguments)
+            try:
+                reply = await call(pack(("EVALSHA", script.digest, len(keys), *keys, clock, *arguments)))
+            except StoreError as error:
+                # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
+                if not str(error).startswith("NOSCRIPT"):
+                    self._note(error)
+                    raise
+                reply = await call(pack(("EVAL", script.text, len(keys), *keys, clock, *arguments)))
         except AdmissionUnavailable:
-            calls.redis_failed(script.name)
+            if calls is not None:
+                calls.redis_failed(script.name)
             raise
-        calls.redis_answered(script.name, time.perf_counter() - began_s)
+        if calls is not None:
+            calls.redis_answered(script.name, time.perf_counter() - began_s)
         return reply
-
-    async def _answered(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
-        call = self._connection.call
-        clock = self._clock()
-        try:
-            return await call(pack(("EVALSHA", script.digest, len(keys), *keys, clock, *arguments)))
-        except StoreError as error:
-            # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
-            if not str(error).startswith("NOSCRIPT"):
-                self._note(error)
-                raise
-        return await call(pack(("EVAL", script.text, len(keys), *keys, clock, *arguments)))
 
     def _note(self, error: StoreError) -> None:
         """Tell the operator, once for all errors that follow: such a store is as good as away, and does not mend itself."""

@@ -21,6 +21,7 @@ from gateway.admission.local import Local
 from gateway.admission.spool import Entry, Spool
 from gateway.policy.admission import Acquire, Adopt, Progress, Report, Row, Settle, Switch
 from gateway.policy.answers import Granted, Levels, Posted, Spent, Turn, Unseeded, Verdict
+from gateway.policy.breaker import Breaker
 from gateway.policy.charges import Charge
 
 KEPT_S = 4.0
@@ -75,6 +76,12 @@ class Failover:
     def epoch(self) -> int | None:
         """Return how many changes of keys there were when the store was heard last."""
         return self._store.epoch
+
+    def judge_by(self, breaker: Breaker) -> None:
+        """Have upstreams judged by other terms from now on, here as in the store."""
+        self._store.judge_by(breaker)
+        if self._local is not None:
+            self._local.judge_by(breaker)
 
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits. Raises `AdmissionUnavailable`."""

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
 from gateway.config import ConfigErrors, load
 from gateway.embedded.child import Unavailable
 from gateway.processes.overrides import Overrides
-from gateway.processes.supervisor import Source, Supervisor
+from gateway.processes.source import Source
+from gateway.processes.supervisor import Supervisor
 
 PORT = click.IntRange(0, 65_535)
 
@@ -49,11 +51,11 @@ def run(life: Coroutine[Any, Any, int]) -> int:
 def supervisor_of(source: Source, overrides: Overrides) -> Supervisor:
     """Return what runs this configuration, or end the command with every error in it."""
     try:
-        loaded = load(source.path, source.environ)
+        loaded = load(source.path, source.environ, source.files)
     except ConfigErrors as errors:
         for line in errors.lines:
             click.echo(line, err=True)
         sys.exit(EXIT_CONFIG)
     for line in loaded.warnings:
         click.echo(f"warning: {line}", err=True)
-    return Supervisor(overrides.over(loaded.config), source)
+    return Supervisor(overrides.over(loaded.config), replace(source, overrides=overrides, findings=loaded.warnings))

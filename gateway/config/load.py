@@ -8,6 +8,7 @@ import msgspec
 from gateway.config import replicas
 from gateway.config.check import check
 from gateway.config.document import DocumentError
+from gateway.config.files import Files
 from gateway.config.parse import parse
 from gateway.config.problems import ConfigErrors, Problem
 from gateway.config.references import Sources
@@ -21,14 +22,14 @@ class Loaded(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...]
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+def load(path: Path, environ: Mapping[str, str], files: Files | None = None) -> Loaded:
     """Return what the file at `path` says, its references resolved from `environ` and from files.
 
-    Raises `ConfigErrors`.
+    `files` remembers all that the configuration is made of, whether it can be used or not. Raises `ConfigErrors`.
     """
-    file = str(path)
+    file, files = str(path), files or Files()
     try:
-        parsed = parse(path.read_bytes(), Sources(environ, lambda name: Path(name).read_bytes()))
+        parsed = parse(files.read(file), Sources(environ, files.read))
     except OSError as error:
         raise ConfigErrors(file, [Problem(0, "", f"cannot be read: {error.strerror or type(error).__name__}")]) from error
     except DocumentError as error:
@@ -37,4 +38,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     errors = [*findings.errors, *replicas.check(parsed, environ)]
     if errors:
         raise ConfigErrors(file, errors)
+    for provider in parsed.config.providers.values():
+        if provider.ca_file is not None:
+            files.watch(provider.ca_file)
     return Loaded(parsed.config, tuple(problem.describe(file) for problem in findings.warnings))

@@ -61,7 +61,10 @@ class Dynamic(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit, or no growth."""
+    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit, or no growth.
+
+    `shadow`: they are counted, and nothing is refused for them.
+    """
 
     rpm: int | None = None
     tpm: int | None = None
@@ -72,6 +75,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     burst_ratio: float = 1.0
     strict: bool = False
     dynamic: Dynamic | None = None
+    shadow: bool = False
 
 
 NO_LIMITS = Limits()

@@ -116,6 +116,8 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     """Which of the client's own users it is for, where the key has that noted."""
     explains: bool = False
     """The client asked to hear what became of the request, and its key may."""
+    shadowed: tuple[str, ...] = ()
+    """Limits that would have refused it if they were more than shadows: `scope:dimension`, each once."""
     span: Span | None = None
     """Where it stands in a trace; None where nobody traces it."""
     overhead_s: float | None = None

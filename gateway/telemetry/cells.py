@@ -108,6 +108,8 @@ class Cells:
         """By whose budget it was: a key's, a project's or an org's."""
         self.org_nano_usd: Counter[str] = Counter()
         self.org_rejections: Counter[tuple[str, ...]] = Counter()
+        self.shadows: Counter[tuple[str, ...]] = Counter()
+        """Refusals of limits that are shadows, by scope and dimension."""
         self.running: dict[str, Record] = {}
         self._exemplars = exemplars
 
@@ -149,6 +151,7 @@ class Cells:
             _show(cell, record, record.span.trace_id)
         if record.strange_events:
             self.strange_events[self.labels.pair(record.provider, record.model_served)] += record.strange_events
+        self.shadows.update(tuple(shadow.split(":")) for shadow in record.shadowed)
         if record.outcome is not OK:
             self._observe_end(record)
 

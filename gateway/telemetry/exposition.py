@@ -15,6 +15,8 @@ from prometheus_client.core import Metric
 from gateway.faults import EndClass
 from gateway.policy.catalogue import Tier
 from gateway.policy.pricing import NANO_USD
+from gateway.policy.shadows import DIMENSIONS as SHADOW_DIMENSIONS
+from gateway.policy.shadows import SCOPES as SHADOW_SCOPES
 from gateway.telemetry import families
 from gateway.telemetry.cells import Cells
 from gateway.telemetry.families import Family
@@ -157,6 +159,8 @@ class Exposition:
         reasons = sorted(cells.labels.reasons)
         yield counter(families.REJECTIONS, counted(product(TIERS, reasons), cells.rejections))
         yield counter(families.LIMIT_REFUSALS, counted(product(LIMITS, DIMENSIONS), cells.limit_refusals))
+        shadows = product(SHADOW_SCOPES, SHADOW_DIMENSIONS)
+        yield counter(families.SHADOW_REJECTIONS, counted(shadows, cells.shadows))
         moves = ((*pair, reason.value) for pair in sorted(cells.labels.fallbacks) for reason in EndClass)
         yield counter(families.FALLBACKS, counted(moves, cells.fallbacks))
         yield counter(families.INTERRUPTIONS, counted(product(("client", "upstream", "drain")), cells.interruptions))

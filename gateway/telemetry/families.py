@@ -36,6 +36,9 @@ OVERHEAD = Family(
 )
 INFLIGHT = Family("tiergate_inflight_requests", "gauge", "Requests under way.", ("tier", "stream"))
 REJECTIONS = Family("tiergate_rejections_total", "counter", "Requests refused before admission.", ("tier", "reason"))
+SHADOW_REJECTIONS = Family(
+    "tiergate_shadow_rejections_total", "counter", "Requests that a shadow limit would have refused.", ("scope", "dimension")
+)
 LIMIT_REFUSALS = Family(
     "tiergate_limit_refusals_total",
     "counter",
@@ -141,6 +144,8 @@ REDIS_UP = Family("tiergate_redis_up", "gauge", "Whether Redis is asked; 0 while
 REDIS_DURATION = Family("tiergate_redis_op_duration_seconds", "histogram", "Calls to Redis that were answered.", ("op",))
 REDIS_ERRORS = Family("tiergate_redis_errors_total", "counter", "Calls to Redis that failed.", ("op",))
 
+GENERATION = Family("tiergate_config_generation", "gauge", "Which reading of the configuration is in force.", whole=True)
+WORKERS_BEHIND = Family("tiergate_config_workers_behind", "gauge", "Workers that are on an earlier one.", whole=True)
 RELOAD_OK = Family(
     "tiergate_config_last_reload_successful", "gauge", "Whether the configuration was good when it was last read.", whole=True
 )

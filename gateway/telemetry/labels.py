@@ -69,6 +69,16 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
         """Return the labels of a gateway with these routes, and these names in its configuration."""
         return cls(operations=operations, served=frozenset(served), fallbacks=frozenset(fallbacks), orgs=frozenset(orgs))
 
+    def joined(self, others: "Labels") -> "Labels":
+        """Return these and others: what was counted under a label goes on to be told."""
+        return Labels(
+            operations={**self.operations, **others.operations},
+            served=self.served | others.served,
+            reasons=self.reasons | others.reasons,
+            fallbacks=self.fallbacks | others.fallbacks,
+            orgs=self.orgs | others.orgs,
+        )
+
     def route(self, value: str) -> str:
         """Return the label of a route."""
         return value if value in self.operations else OTHER

@@ -74,6 +74,10 @@ class Floor:
         self.buffered = Buffered(caps.buffered_bytes)
         self.watchers = Owned()
 
+    def go_by(self, caps: Caps) -> None:
+        """Take on as much as other caps say from now on."""
+        self.caps, self.buffered.most_bytes = caps, caps.buffered_bytes
+
     def check_room(self) -> None:
         """Raise `Overloaded` when this worker has all it can carry; the request that asks is counted already."""
         if len(self.sweep) > self.caps.inflight or self.buffered.full:

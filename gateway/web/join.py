@@ -92,7 +92,7 @@ def parse(text: str) -> Page:
     """Return the families of a page."""
     page: Page = {}
     family = Family()
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith("# "):
             _, word, name, rest = (*line.split(" ", 3), "", "")[:4]
             if word in ("HELP", "TYPE"):

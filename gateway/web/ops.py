@@ -12,8 +12,10 @@ import msgspec
 from litestar import Litestar, Request, Response, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
+from msgspec.structs import replace
 
 from gateway.policy.catalogue import Secret
+from gateway.telemetry.reloads import Standing
 from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
 from gateway.web.join import OPENMETRICS_TYPE, TEXT_TYPE, Join, wants_openmetrics
@@ -31,6 +33,11 @@ class OpsView(Protocol):
         """Say whether the gateway is on its way out."""
         ...
 
+    @property
+    def standing(self) -> Standing:
+        """Return how it stands with the configuration."""
+        ...
+
     def control_sockets(self) -> list[str]:
         """Return where each worker answers, in the workers' order."""
         ...
@@ -42,14 +49,26 @@ class Status(msgspec.Struct, frozen=True):
     ready: bool = False
     degraded: bool = False
     redis: str | None = None
+    generation: int | None = None
 
 
 class WorkerState(msgspec.Struct, frozen=True):
-    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`; and its store: `ok`, `failing` or `unavailable`."""
+    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`; its store: `ok`, `failing` or `unavailable`.
+
+    `generation` is the reading of the configuration that it goes by.
+    """
 
     worker: int
     state: str
     redis: str | None = None
+    generation: int | None = None
+
+
+class InForce(msgspec.Struct, frozen=True):
+    """The reading of the configuration that is in force; the hash is the same where two mean the same."""
+
+    generation: int
+    hash: str
 
 
 class Liveness(msgspec.Struct, frozen=True):
@@ -63,6 +82,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
     status: str
     workers: list[WorkerState]
+    config: InForce | None = None
 
 
 def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Whole) -> Litestar:
@@ -79,6 +99,7 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Wh
         """Answer 200 when one would, else 503, and say how each worker is."""
         pages = await workers.ask("/status", timeout_s=PROBE_S)
         readiness = readiness_of([status_of(page) for page in pages], draining=view.draining)
+        readiness = replace(readiness, config=InForce(view.standing.generation, view.standing.hash))
         return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
 
     @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"])
@@ -106,7 +127,10 @@ def status_of(answered: bytes | None) -> Status | None:
 
 def readiness_of(statuses: list[Status | None], *, draining: bool) -> Readiness:
     """Return whether requests are served."""
-    states = [WorkerState(worker, state_of(each), each.redis if each else None) for worker, each in enumerate(statuses)]
+    states = [
+        WorkerState(worker, state_of(each), each.redis if each else None, each.generation if each else None)
+        for worker, each in enumerate(statuses)
+    ]
     if draining:
         return Readiness("draining", states)
     serves = any(status is not None and status.ready for status in statuses)

@@ -39,6 +39,12 @@ def test_every_file_is_as_it_would_be_written() -> None:
     assert {path.name for path in build.DASHBOARDS.iterdir()} == {f"{each.name}.json" for each in build.ALL}
 
 
+def test_a_config_map_has_them_all() -> None:
+    [generator] = yaml.safe_load((build.DASHBOARDS.parent / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert sorted(generator["files"]) == sorted(f"dashboards/{each.name}.json" for each in build.ALL)
+    assert sum(len(build.rendered(each)) for each in build.ALL) < 1_000_000, "more than a ConfigMap may be"
+
+
 @pytest.mark.parametrize("dashboard", build.ALL, ids=lambda each: each.name)
 def test_a_dashboard_works_wherever_it_is_provisioned(dashboard: build.Dashboard) -> None:
     found = msgspec.json.decode(build.rendered(dashboard))

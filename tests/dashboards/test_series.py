@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from gateway.generation import labels_of
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
 from tests.field.counting import counted, moved, total
 from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 JUNK = 1_000
 AT_ONCE = 50
@@ -45,3 +46,9 @@ async def test_a_thousand_junk_models_keys_and_users_make_no_series(run: Running
     assert after.keys() == before.keys()
     assert total(moved(before, after), "tiergate_requests_total") == 3 * JUNK
     assert not [series for series in after if MARKER in series]
+
+
+async def test_orgs_beyond_the_bound_share_a_label(run: Running) -> None:
+    catalogue = run.gateway._current()
+    assert labels_of(catalogue, 200).orgs == {"acme"}
+    assert labels_of(catalogue, 0).orgs == frozenset()

@@ -102,7 +102,8 @@ async def test_dep_06_requests_that_are_cancelled_while_they_connect_leave_the_p
     dep.models.acts[name] = answers()
     plain = [await dep.ask(model=name) for _ in range(POOL)]
     assert [answer.status_code for answer in plain] == [200] * POOL
-    occupied = {deployment: transport.occupancy() for deployment, transport in dep.run.gateway._transports.items()}
+    transports = dep.run.gateway._corridor.snapshot.transports
+    occupied = {deployment: transport.occupancy() for deployment, transport in transports.items()}
     assert {(each.busy, each.waiting) for each in occupied.values()} == {(0, 0)}
     assert await dep.run.leases() == 0
 

@@ -24,6 +24,7 @@ from gateway.stores.traces import TraceReader
 from gateway.tasks import Owned
 from gateway.telemetry import families
 from gateway.telemetry.metrics import gauge, page
+from gateway.telemetry.reloads import Standing
 from gateway.web.admin import Rooms
 from gateway.web.control import build_control
 from gateway.web.ops import build_ops
@@ -31,6 +32,9 @@ from tests.integration.stores.ledger_world import fields
 from tests.valkey import Valkey
 
 UPSTREAMS = (Upstream("m/north/big", "north", 8), Upstream("m/south/big", "south"))
+
+
+STANDING = Standing(generation=3, hash="abc", path="gateway.yaml", since_unix_ms=1_000, findings=(), read_unix_ms=2_000)
 
 
 class Worker:
@@ -45,7 +49,7 @@ class Worker:
         self._server: Server | None = None
 
     async def start(self) -> None:
-        self._server = Server(build_control(self.status, self.metrics), unix_path=self.path)
+        self._server = Server(build_control(self.status, self.metrics, self.take), unix_path=self.path)
         await self._server.open()
 
     async def stop(self) -> None:
@@ -56,7 +60,10 @@ class Worker:
 
     def status(self) -> dict[str, Any]:
         redis = "unavailable" if self.degraded else "ok"
-        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "redis": redis, "inflight": 0}
+        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "redis": redis, "inflight": 0, "generation": 3}
+
+    async def take(self, edition: bytes) -> None:
+        raise NotImplementedError
 
     async def metrics(self) -> bytes:
         head = "# HELP tiergate_start_time_seconds Start.\n# TYPE tiergate_start_time_seconds gauge\n"
@@ -71,6 +78,7 @@ class View:
     def __init__(self, workers: list[Worker]) -> None:
         self.draining = False
         self.workers = workers
+        self.standing = STANDING
 
     def control_sockets(self) -> list[str]:
         return [str(worker.path) for worker in self.workers]
@@ -108,7 +116,7 @@ async def reports(tmp_path: Path) -> AsyncIterator[Reports]:
 async def desk(valkey: Valkey) -> AsyncIterator[Desk]:
     connection = Connection(locator(valkey.url), Owned(), timeout_s=2.0)
     await connection.open()
-    yield Desk(Admission(connection), UPSTREAMS)
+    yield Desk(Admission(connection), lambda: UPSTREAMS)
     await connection.close()
 
 
