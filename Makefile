@@ -11,6 +11,7 @@ NODE_CLIENTS := openai-node ai-sdk
 FUZZ := .venv-fuzz
 SCHEMATHESIS := .venv-schemathesis
 CATALOGUE := .venv-catalogue
+PROMQL := .venv-promql
 DEPLOY := .venv-deploy
 DEPLOY_NODE := tests/deploy/node
 IMPORT := .venv-import
@@ -20,7 +21,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm chaos side-by-side rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,11 +120,17 @@ bench: $(VENV)/.runtime ## CPU time of a request against a Python relay, in abou
 bench-admission: $(VENV)/.runtime ## What the scripts take of client and store, and that a verdict takes no more than is promised
 	@$(BIN)/python -m tests.bench.admission $(ARGS)
 
-bench-ledger: $(VENV)/.runtime ## CPU time of storing a request's events
+bench-ledger: $(VENV)/.dev ## CPU time of storing a request's events; a month's report from 5,000,000 rows, with 10 GB of disk (ARGS="--rows 500000")
 	@$(BIN)/python -m tests.bench.ledger $(ARGS)
 
 bench-sse: $(VENV)/.runtime ## That the cost of a streamed event grows with its bytes alone, however small its pieces are
 	@$(BIN)/python -m tests.bench.sse $(ARGS)
+
+chaos: $(VENV)/.dev ## 50,000 requests while workers, supervisor and Valkey are killed again and again: none that was answered is lost (ARGS="--requests N")
+	@$(BIN)/python -m tests.chaos $(ARGS)
+
+side-by-side: $(VENV)/.dev ## This commit and the one before on one Valkey and one Postgres under load: no limit is broken (ARGS="--commit C")
+	@$(BIN)/python -m tests.side_by_side $(ARGS)
 
 rolling: $(VENV)/.dev ## Restart three gateways in turn behind HAProxy, under 100 streams and 50 requests a second: none may fail
 	@$(BIN)/python -m tests.rolling $(ARGS)
@@ -150,6 +157,18 @@ pin-image: $(VENV)/.dev ## Write the digest that the base image's tag has today 
 prometheusrule: $(VENV)/.dev ## Write the rules of deploy/prometheus down for the Prometheus Operator
 	@$(BIN)/python -m tests.deploy.rules
 
+dashboards: $(VENV)/.dev ## Write the dashboards and the table of metrics anew, and the rules for the Prometheus Operator
+	@$(BIN)/python -m deploy.grafana.build
+	@$(BIN)/python -m tests.deploy.rules
+
+$(PROMQL)/.made: tests/dashboards/promql.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(PROMQL)
+	$(UV) pip install --quiet --python $(PROMQL)/bin/python --require-hashes -r tests/dashboards/promql.lock
+	@touch $@
+
+dashboards-check: $(VENV)/.dev $(PROMQL)/.made ## Hold metrics, rules and dashboards to a running gateway and a real Prometheus, in about two minutes
+	@$(BIN)/python -m tests.dashboards $(PROMQL)/bin/python
+
 compat: $(VENV)/.dev $(if $(REAL_UPSTREAM),,$(CLIENTS:%=.venv-%/.made) .venv-llama/.made $(if $(shell command -v npm),$(NODE_CLIENTS:%=tests/compat/%/node_modules/.made))) ## Others' clients through the gateway to a real llama.cpp, and its answers byte for byte (REAL_UPSTREAM=URL: another server's, the clients left out)
 	@$(BIN)/python -m tests.compat $(REAL_UPSTREAM)
 
@@ -160,6 +179,7 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) tests/fuzz/fuzz.in -o tests/fuzz/fuzz.lock
 	$(PIN) tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
 	$(PIN) tests/catalogue/catalogue.in -o tests/catalogue/catalogue.lock
+	$(PIN) tests/dashboards/promql.in -o tests/dashboards/promql.lock
 	$(PIN) tests/deploy/deploy.in -o tests/deploy/deploy.lock
 	$(PIN) --no-deps tests/deploy/helm.in -o tests/deploy/helm.lock
 	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama tests/import; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done

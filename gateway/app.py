@@ -1,7 +1,8 @@
 """Composition root: a configuration becomes a running gateway; the only room that constructs things.
 
 A gateway is one worker's: it serves the API and the supervisor's questions, keeps its leases alive and stands for election as the
-ledger's consumer. Clocks, ids and chance enter here, as values that everything below is handed.
+ledger's consumer. What is here lives as long as the worker; what lives as long as one reading of the configuration is made in
+`gateway.generation`. Clocks, ids and chance enter here, as values that everything below is handed.
 """
 
 import asyncio
@@ -26,22 +27,22 @@ from gateway.admission.local import Local
 from gateway.admission.redis_client import open_client
 from gateway.admission.replay import Replay
 from gateway.admission.reports import Reports
+from gateway.admission.scripts import PARTS
 from gateway.admission.spool import SUFFIX, Spool
 from gateway.admission.turns import Turns
 from gateway.alerts import Alerts
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
-from gateway.config import Config, compile_catalogue
-from gateway.config.tenants import Definitions
-from gateway.gauges import readings
+from gateway.config import Config, Edition, decode_edition
+from gateway.gauges import Kept, readings
+from gateway.generation import Generation, Generations
 from gateway.job import Store
 from gateway.keys import Clock, Keys, Sources
 from gateway.pipeline import Corridor
-from gateway.policy.catalogue import Catalogue
-from gateway.policy.experience import Experience
+from gateway.policy.catalogue import Catalogue, Key
 from gateway.policy.retries import RetryBudget
 from gateway.policy.shares import Waived
-from gateway.snapshots import snapshot_of, transports_of
+from gateway.policy.tenancy import Found
 from gateway.stores.database import Reader, Writer
 from gateway.stores.election import Election
 from gateway.stores.keys import KeyShelf
@@ -53,15 +54,14 @@ from gateway.tasks import Owned
 from gateway.telemetry.cells import Cells
 from gateway.telemetry.exposition import Build, Exposition
 from gateway.telemetry.health import LedgerHealth
-from gateway.telemetry.labels import Labels
 from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
 from gateway.telemetry.spans import spans_to
 from gateway.watch import Cut, Sweep
-from gateway.web.api import Api, build_api, routes
+from gateway.web.api import Api, build_api
 from gateway.web.behind import behind
 from gateway.web.control import build_control
-from gateway.web.inference import Caps, Clocks, Floor
+from gateway.web.inference import Clocks, Floor
 from gateway.web.models import Catalogues
 
 SETTLE_S = 10.0
@@ -89,64 +89,69 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Gateway:
     """One worker's gateway, from `start` to `stop`."""
 
-    def __init__(self, config: Config, place: Place) -> None:
+    ready = _reached_store = False
+    _consuming: asyncio.Task[None] | None = None
+
+    def __init__(self, config: Config, place: Place, number: int = 1) -> None:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
         self._place = place
-        self._tasks, self._health = Owned(), LedgerHealth()
-        catalogue = compile_catalogue(config, place.pepper)
-        self._transports = transports_of(catalogue)
+        self._tasks, self._health = Owned(), LedgerHealth(PARTS)
+        self._generations, self._taking = Generations(place.pepper), asyncio.Lock()
+        self._generation = generation = self._generations.next(Edition(number, config))
+        catalogue = generation.snapshot.catalogue
         locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)
         self._connection = Connection(locate, self._tasks, timeout_s=config.redis.timeout_s)
         self._admission = admission = Admission(
-            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker
+            self._connection, prefix=cell_prefix(config.redis.prefix, CELL), breaker=catalogue.breaker, calls=self._health
         )
-        self._failover = failover = Failover(
-            admission,
-            local_of(config, catalogue),
-            Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes),
-        )
-        self._replay = Replay(failover)
-        self._leases = Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
+        self._failover = failover = failover_of(admission, config, catalogue, place)
+        self._replay, self._leases = Replay(failover), Leases(failover, self._tasks, heartbeat_s=config.leases.heartbeat_s)
         self._redis = open_client(locate, timeout_s=2.0)
         self._turns = Turns(failover, self._redis, place.worker)
         self._writer = Writer(config.database.url.reveal())
         self._reader = Reader(config.database.url.reveal(), config.database.pool)
         self._ledger = self._consumer(config)
-        self._consuming: asyncio.Task[None] | None = None
-        cells, experience = Cells(labels_of(catalogue)), Experience()
+        self._cells = cells = Cells(generation.labels, exemplars=config.telemetry.exemplars)
         self._access = access_log(config.telemetry.log, config.telemetry.level, sys.stdout.buffer, call_soon)
         alerts, self._sweep = Alerts(admission, self._tasks, cells), Sweep(time.monotonic)
         self._traces = Traces(self._redis, traces_key(config.redis.prefix, CELL), unix_ms, self._health)
-        self._observer = Observer(
-            cells,
-            self._access,
-            self._traces,
-            spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker),
-        )
-        self._exposition = Exposition(
-            cells,
-            self._health,
-            Build(RELEASE, time.time()),
-            readings(catalogue, self._turns, failover, alerts, unix_ms),
-        )
-        self._keys = self._keys_of(config)
+        spans = spans_to(config.telemetry.otlp_endpoint, self._health, release=RELEASE, worker=place.worker)
+        self._observer = Observer(cells, self._access, self._traces, spans)
+        gauges = readings(self._current, Kept(self._turns, self._leases, failover, alerts), config.telemetry.org_labels, unix_ms)
+        self._exposition = Exposition(cells, self._health, Build(RELEASE, time.time()), gauges)
+        self._keys, self._retries = self._keys_of(config), RetryBudget(catalogue.fallback.retry_budget)
         self._budgeted = Budgeted(failover, admission, Spending(self._reader), alerts, heartbeat_s=config.leases.heartbeat_s)
         self._corridor = Corridor(
-            snapshot_of(catalogue, experience, self._transports, config.leases.ttl_s),
+            generation.snapshot,
             self._keys.authenticate,
-            Store(
-                self._budgeted,
-                self._leases,
-                self._turns,
-                Reports(failover, self._tasks),
-                RetryBudget(catalogue.fallback.retry_budget),
-            ),
-            Bookkeeper(failover, self._observer, experience, alerts, time.monotonic),
+            Store(self._budgeted, self._leases, self._turns, Reports(failover, self._tasks), self._retries),
+            Bookkeeper(failover, self._observer, self._generations.experience, alerts, time.monotonic),
         )
-        self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), caps_of(config))
-        self.ready = self._reached_store = False
+        self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), generation.caps)
         self.api = behind(config.api.trusted_proxies, self._api())
-        self.control = build_control(self.status, self._exposition.render)
+        self.control = build_control(self.status, self._exposition.render, self._told)
+
+    async def take(self, edition: Edition) -> None:
+        """Serve by another reading of the configuration from now on, unless a later one is known.
+
+        Raises OSError for a `ca_file` that cannot be used: all is then as it was.
+        """
+        async with self._taking:
+            if edition.number <= self._generation.number:
+                return
+            self._change_over(await asyncio.to_thread(self._generations.next, edition))
+            left = self._generations.left(self._sweep)
+        self._tasks.detach(left.cleared(), name="connections left")
+
+    def _change_over(self, generation: Generation) -> None:
+        self._generation = generation
+        self._corridor.snapshot = snapshot = generation.snapshot
+        # What follows is this worker's alone, and the same for requests of all snapshots.
+        self._failover.judge_by(snapshot.catalogue.breaker)
+        self._retries.ratio = snapshot.catalogue.fallback.retry_budget
+        self._keys.renew()
+        self._cells.labels = self._cells.labels.joined(generation.labels)
+        self._floor.go_by(generation.caps)
 
     async def start(self) -> None:
         """Connect what the first request needs. A store that is not there yet delays readiness, not the start."""
@@ -178,6 +183,7 @@ class Gateway:
             "degraded": store != "ok",
             "redis": store,
             "inflight": len(self._sweep),
+            "generation": self._generation.number,
         }
 
     async def drain(self, timeout_s: float) -> None:
@@ -211,8 +217,7 @@ class Gateway:
         await self._redis.aclose()
         await self._writer.close()
         await self._reader.close()
-        for transport in self._transports.values():
-            await transport.aclose()
+        await self._generations.transports.aclose()
         await self._tasks.drain(SETTLE_S)
         if self._access is not None:
             self._access.flush()
@@ -227,9 +232,15 @@ class Gateway:
         return Ledger(stream, self._writer, election, self._health, Terms(config.ledger.batch, config.ledger.retention_s))
 
     def _keys_of(self, config: Config) -> Keys:
-        shelf, failover = KeyShelf(config.database.url.reveal()), self._failover
-        sources = Sources(shelf, Definitions(config).key, lambda: failover.epoch)
+        shelf, failover = KeyShelf(self._reader, config.database.url.reveal()), self._failover
+        sources = Sources(shelf, self._meant, lambda: failover.epoch)
         return Keys(self._place.pepper, sources, Clock(time.monotonic, unix_ms), self._tasks)
+
+    def _meant(self, found: Found) -> Key:
+        return self._generation.definitions.key(found)
+
+    async def _told(self, raw: bytes) -> None:
+        await self.take(decode_edition(raw))
 
     def _current(self) -> Catalogue:
         return self._corridor.snapshot.catalogue
@@ -244,10 +255,10 @@ class Gateway:
         log.exception("request_failed", request_id=request_id)
 
 
-def labels_of(catalogue: Catalogue) -> Labels:
-    """Return the label values that this catalogue can lead to."""
-    served = ((d.provider.name, model.name) for model in catalogue.models.values() for d in model.deployments)
-    return Labels.of((route.path for route in routes(catalogue.prefixes)), served)
+def failover_of(admission: Admission, config: Config, catalogue: Catalogue, place: Place) -> Failover:
+    """Return what stands before the store: with this worker's spool, and what decides while the store is away."""
+    spool = Spool(place.state_dir / "spool" / f"{request_id()[0]}{SUFFIX}", config.ledger.spool_max_bytes)
+    return Failover(admission, local_of(config, catalogue), spool, durable=config.ledger.durability == "strict")
 
 
 def local_of(config: Config, catalogue: Catalogue) -> Local | None:
@@ -256,12 +267,6 @@ def local_of(config: Config, catalogue: Catalogue) -> Local | None:
     if terms.rates == "closed":
         return None
     return Local(unix_ms, catalogue.breaker, Waived(rates=terms.rates == "open", budgets=terms.budgets == "open"))
-
-
-def caps_of(config: Config) -> Caps:
-    """Return what one worker takes on."""
-    bounds = config.limits
-    return Caps(bounds.inflight, bounds.buffered_bytes, bounds.body_bytes, bounds.header_bytes)
 
 
 def unix_ms() -> int:

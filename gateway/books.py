@@ -64,6 +64,10 @@ class Bookkeeper:
         """Project a record that is complete."""
         self._observer.observe(record)
 
+    async def secure(self, end: Callable[[], Settle]) -> None:
+        """Bring an end to the disk, where the ledger waits for that."""
+        await self._admission.secure(end)
+
     async def settle(self, settlement: Settle, budgets: Sequence[Charge]) -> Posted | None:
         """Settle, however long the store takes; return None when patience ended."""
         give_up_s = self._now_s() + PATIENCE_S

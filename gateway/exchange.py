@@ -55,6 +55,10 @@ class Books(Protocol):
         """Settle what spends these budgets, however long the store takes; return None when it never answered."""
         ...
 
+    async def secure(self, end: Callable[[], Settle]) -> None:
+        """Bring an end to the disk, where the ledger waits for that."""
+        ...
+
     def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
         """Take a record whose request, with these headers, has begun."""
         ...
@@ -223,24 +227,30 @@ class Reservation:
         self._on_release(self.record.request_id)
         self._tasks.detach(self._settle(self._opened), name="settle")
 
-    async def _settle(self, opened: Opened) -> None:
-        record = self.record
-        record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
-        self._price()
-        self._note_tier()
+    async def secure(self, outcome: Outcome) -> None:
+        """Have it written down, where that is waited for, that the request ends so: its client is about to have the last."""
+        opened, now_s = self._opened, self._books.now_s()
+        if opened is not None and self.hold is Hold.GRANTED:
+            await self._books.secure(lambda: self._end(opened, replace(self._accounted(), outcome=outcome, ended_s=now_s)))
+
+    def _end(self, opened: Opened, record: Record) -> Settle:
+        """Return the settlement of a request that ends as this record has it."""
         left_queue = self.hold is Hold.WAITING and record.outcome is Outcome.CANCELLED
-        usage, certain = record.usage, left_queue or self.hold is Hold.GRANTED
-        settlement = Settle(
+        return Settle(
             id=record.request_id,
             # What was never dispatched spends nothing, even where it was granted.
             capacity=self.capacity or self.hold is not Hold.GRANTED,
-            actual=self._used(usage),
+            actual=self._used(record.usage),
             closed=encode(closed(record, opened)),
-            certain=certain,
+            certain=left_queue or self.hold is Hold.GRANTED,
             ending=self._ending,
-            lesson=self._lesson(),
+            lesson=self._lesson(record),
         )
-        record.opened = certain
+
+    async def _settle(self, opened: Opened) -> None:
+        record = self._accounted()
+        settlement = self._end(opened, record)
+        record.opened = settlement.certain
         try:
             posted = await self._books.settle(settlement, self.budgets)
             if posted is not None:
@@ -249,18 +259,20 @@ class Reservation:
         finally:
             self._books.observe(record)
 
-    def _price(self) -> None:
-        """Write down what the usage costs, the org and the operator, and by which price."""
+    def _accounted(self) -> Record:
+        """Return the record with what the request used, what that costs the org and the operator, and by which price."""
         record, tariff, echo = self.record, self._tariff, self._echo()
+        record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
+        self._note_tier()
         if self.capacity:  # nobody did anything, whatever it would have cost
             record.cost_nano_usd = record.own_cost_nano_usd = 0
-            return
+            return record
         record.cost_nano_usd = tariff.cost_nano_usd(record.usage, echo)
         record.own_cost_nano_usd = tariff.own_cost_nano_usd(record.usage, echo)
         record.price_version = tariff.version
+        return record
 
-    def _lesson(self) -> Lesson | None:
-        record = self.record
+    def _lesson(self, record: Record) -> Lesson | None:
         if self._asked is None or record.estimated or record.outcome is not Outcome.OK:
             return None
         return lesson(self._asked, record.usage)

@@ -31,6 +31,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     transports: Mapping[str, Transport]
     """By deployment: none can take another's connections."""
     lease_ttl_ms: int
+    hash_user: Callable[[str, str], str]
+    """What the ledger tells a user of an org by."""
+    generation: int = 1
+    """Which one it is of those that followed each other."""
 
 
 class Store(msgspec.Struct, frozen=True):

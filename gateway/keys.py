@@ -116,7 +116,7 @@ class Keys:
         self._clock = clock
         self._owned = owned
         self._ring = Keyring()
-        self._editions = 0
+        self._editions = self._meaning = 0
         self._asking: dict[bytes, asyncio.Task[Entry]] = {}
         self._is_away = False
         """The database did not answer when it was asked last."""
@@ -149,8 +149,14 @@ class Keys:
         """Return whose key it is. Raises `Unauthenticated` and `IpNotAllowed`."""
         if entry.bearer is None:
             raise Unauthenticated(INCORRECT)
+        if entry.meaning != self._meaning:
+            entry.bearer, entry.meaning = self._meant(entry.bearer[0]), self._meaning
         check_key(entry.bearer[1], claim.address, self._clock.unix_ms() / 1000)
         return entry.bearer
+
+    def renew(self) -> None:
+        """Ask anew what each key means when it is next met: the configuration beside it is another one."""
+        self._meaning += 1
 
     def heed(self, change: Change) -> None:
         """Forget what was changed."""
@@ -225,7 +231,7 @@ class Keys:
         if self._is_away:
             log.info("keys_available_again")
         self._is_away = False
-        entry = Entry(self._bearer(found, last), asked_s, mark)
+        entry = Entry(self._bearer(found, last), asked_s, mark, meaning=self._meaning)
         if last is not None:
             entry.noted_s = last.noted_s
         ring.keep(known_by, entry)
@@ -234,8 +240,11 @@ class Keys:
     def _bearer(self, found: Found | None, last: Entry | None) -> Bearer | None:
         if found is None or not may_enter(found.key):
             return None
-        if last is not None and last.bearer is not None and found.is_of(last.bearer[0]):
+        if last is not None and last.bearer is not None and last.meaning == self._meaning and found.is_of(last.bearer[0]):
             return found, last.bearer[1]
+        return self._meant(found)
+
+    def _meant(self, found: Found) -> Bearer:
         self._editions += 1
         return found, replace(self._sources.mean(found), edition=self._editions, expires_at_s=found.ends_unix_s())
 

@@ -125,6 +125,8 @@ class Corridor:
         record.explains = key.explain and visit.fields.get(EXPLAIN, b"").lower() == b"true"
         request = await self._read(visit, key)
         note_request(record, request)
+        if key.user_hash and request.user:
+            record.user_hash = snapshot.hash_user(key.org, request.user)
         due = deadline(visit.fields, record.started_s, stream=request.stream)
         visit.watch.arm((Cut.DEADLINE, due.commit_s))
         wanted = tiers.wish(request.service_tier, key, visit.endpoint, visit.contract)

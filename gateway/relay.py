@@ -96,6 +96,7 @@ class Relay:
     async def _whole(self, body: bytes, headers: Headers) -> None:
         downstream, watch, record = self._downstream, self._exchange.watch, self._record
         watch.arm(self._stall())
+        await self._exchange.reservation.secure(Outcome.OK)
         await downstream.start([(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *headers])
         if len(body) > PIECE_BYTES:
             # A server waits for room before it writes, never after: the end has to wait for the rest to be taken.
@@ -123,7 +124,7 @@ class Relay:
                 return
             last = self._told(error)
         self._exchange.watch.arm(self._stall())
-        await self._downstream.finish(last)
+        await self._finish(last, self._record.outcome)
 
     async def _flow(self, flow: Flowing, headers: Headers) -> GatewayError | None:
         """Carry the stream to its end; return what broke it, if anything did."""
@@ -138,8 +139,8 @@ class Relay:
                 self._record.bytes_sent += len(step.out)
                 self._unsent = step.out
                 watch.arm(self._stall(), self._exchange.end)
-                if flow.reader.done:
-                    await downstream.finish(step.out)
+                if flow.reader.done or (ended and step.failed is None):
+                    await self._finish(step.out, Outcome.OK)
                     return None
                 await downstream.write(step.out)
                 self._unsent = b""
@@ -147,7 +148,7 @@ class Relay:
             if step.failed is not None:
                 return self._broken(step.failed)
             if ended or flow.reader.done:
-                await downstream.finish(b"")
+                await self._finish(b"", Outcome.OK)
                 return None
             watch.arm((Cut.IDLE, idle_from_s + self._exchange.timeouts.idle_s), self._exchange.end)
             try:
@@ -158,6 +159,11 @@ class Relay:
                 piece = b""  # all was said: an answer that only its end mark is missing of is whole, however it ends
             ended = not piece
             step = flow.reader.feed(piece) if piece else flow.reader.end()
+
+    async def _finish(self, piece: bytes, outcome: Outcome) -> None:
+        """Send the last of a stream, which ends so: not before the ledger has it where that is waited for."""
+        await self._exchange.reservation.secure(outcome)
+        await self._downstream.finish(piece)
 
     async def _end_of_body(self, flow: Flowing) -> None:
         """See the upstream's body out, of which the client has all: a connection is only used again behind a proper end."""

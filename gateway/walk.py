@@ -20,6 +20,7 @@ from gateway.policy.experience import asked
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
 from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
+from gateway.policy.shadows import Shadows
 from gateway.policy.trace import reason_of
 from gateway.providers.protocol import edits_for
 from gateway.upstream.attempt import Committed, Dispatch, Flowing
@@ -51,6 +52,7 @@ class Walk:
         self._watched = False
         """Its upstream had trouble lately."""
         self._dispatched_s = 0.0
+        self._shadows = Shadows()
 
     async def run(self) -> Exchange:
         """Return the committed answer. Raises `GatewayError` when the plan is exhausted."""
@@ -197,6 +199,7 @@ class Walk:
             self._watched = verdict.watched
             candidate = self._job.plan.candidates[self._place]
             self._job.reservation.budgets = candidate.row.budgets
+            record.shadowed += self._shadows.met(verdict.levels, candidate.row.estimate)
             self._store.leases.add(self._adoption(candidate.row), self._job.reservation.so_far)
             return candidate
         raise self._refused(verdict.now_ms)
@@ -268,6 +271,8 @@ class Walk:
         dialect = job.snapshot.dialects[provider.name]
         last = self._place == self._ahead[-1]
         record = job.reservation.record
+        if record.overhead_s is None:
+            record.overhead_s = max(0.0, self._dispatched_s - record.started_s - record.queued_ms / 1000)
         is_bounded = candidate.row.spends_budget or provider.nature.bounded
         adjusted = adjust(job.request, target.model, record.org or "", is_bounded=is_bounded)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)

@@ -102,6 +102,14 @@ class Sweep:
         if not self._watches:
             self.empty.set()
 
+    def standing(self) -> frozenset[Watch]:
+        """Return the requests that are open now, to be asked about later."""
+        return frozenset(self._watches)
+
+    def outlast(self, watches: frozenset[Watch]) -> bool:
+        """Return whether any of these is still open."""
+        return not self._watches.isdisjoint(watches)
+
     def look(self) -> None:
         """Cut what is due."""
         now_s = self._now()

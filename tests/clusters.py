@@ -44,7 +44,11 @@ class Cluster:
         return Node(directory, port, *options, "--save", "", "--repl-diskless-sync-delay", "0")
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -5,7 +5,9 @@ What the values mean is told in `gateway.policy.admission`, what the scripts do 
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -89,6 +91,18 @@ THE_CELL = cell_prefix("tg", "c0")
 """The one cell there is, unless the operator gives its keys another prefix."""
 
 
+class Calls(Protocol):
+    """Who is told how the store answers, by the names of its scripts."""
+
+    def redis_answered(self, op: str, took_s: float) -> None:
+        """Count a call that was answered."""
+        ...
+
+    def redis_failed(self, op: str) -> None:
+        """Count a call that was not, or with an error."""
+        ...
+
+
 class Admission:
     """The admission store of one cell, by the prefix of its keys. `clock` (Unix ms) replaces the store's where time is driven."""
 
@@ -99,8 +113,10 @@ class Admission:
         prefix: str = THE_CELL,
         breaker: Breaker = USUAL_BREAKER,
         clock: Callable[[], Argument] = own_clock,
+        calls: Calls | None = None,
     ) -> None:
         self._connection = connection
+        self._calls = calls
         self._clock = clock
         self._endings = EndingEncoder(breaker)
         self._refused_s = -math.inf
@@ -116,10 +132,19 @@ class Admission:
         self._settle, self._tick, self._report = map(Script, ("settle", "tick", "report"))
         self._progress, self._adopt, self._levels = map(Script, ("progress", "adopt", "levels"))
 
+    def judge_by(self, breaker: Breaker) -> None:
+        """Have upstreams judged by other terms from now on."""
+        self._endings = EndingEncoder(breaker)
+
     @property
     def refusing(self) -> bool:
         """Return whether the store has answered a script with an error lately: it is there, and does not do its work."""
         return asyncio.get_running_loop().time() < self._refused_s + FAULT_S
+
+    @property
+    def losses(self) -> int:
+        """Return how many connections were lost so far."""
+        return self._connection.losses
 
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits, under a new lease."""
@@ -234,16 +259,23 @@ class Admission:
         return verdict
 
     async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[Argument]) -> Reply:
-        call = self._connection.call
-        clock = self._clock()
+        call, calls, clock, began_s = self._connection.call, self._calls, self._clock(), time.perf_counter()
         try:
-            return await call(pack(("EVALSHA", script.digest, len(keys), *keys, clock, *arguments)))
-        except StoreError as error:
-            # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
-            if not str(error).startswith("NOSCRIPT"):
-                self._note(error)
-                raise
-        return await call(pack(("EVAL", script.text, len(keys), *keys, clock, *arguments)))
+            try:
+                reply = await call(pack(("EVALSHA", script.digest, len(keys), *keys, clock, *arguments)))
+            except StoreError as error:
+                # The one answer that proves that nothing ran: a store that was restarted or flushed has forgotten the script.
+                if not str(error).startswith("NOSCRIPT"):
+                    self._note(error)
+                    raise
+                reply = await call(pack(("EVAL", script.text, len(keys), *keys, clock, *arguments)))
+        except AdmissionUnavailable:
+            if calls is not None:
+                calls.redis_failed(script.name)
+            raise
+        if calls is not None:
+            calls.redis_answered(script.name, time.perf_counter() - began_s)
+        return reply
 
     def _note(self, error: StoreError) -> None:
         """Tell the operator, once for all errors that follow: such a store is as good as away, and does not mend itself."""

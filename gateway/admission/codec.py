@@ -45,6 +45,9 @@ PLACES: Mapping[Dimension, int] = {dimension: 9 + 3 * at for at, (dimension, *_)
 BUDGET_PLACE = 9
 """Where a budget's stands, in a scope of its own."""
 
+SHADOW = 2
+"""In the place of whether a charge ends the walk: it refuses nothing."""
+
 encode = msgspec.msgpack.Encoder().encode
 CONDITION = Struct("<12d")
 """The figures of a condition, in the order of upstreams.lua; behind them stands who probes."""
@@ -129,7 +132,8 @@ def encode_groups(charges: Sequence[Charge]) -> dict[str, bytes]:
 def _figures(charge: Charge) -> tuple[int, ...]:
     # A HELD bucket has no period; 1 keeps the scripts' arithmetic free of a case for it.
     period_ms = 1 if charge.kind is Kind.HELD else charge.period_ms
-    figures = (charge.kind.value, charge.unit.value, charge.capacity, charge.rate, period_ms, int(charge.ends_walk))
+    ends = SHADOW if charge.shadow else int(charge.ends_walk)
+    figures = (charge.kind.value, charge.unit.value, charge.capacity, charge.rate, period_ms, ends)
     return (PLACES.get(charge.dimension, BUDGET_PLACE), *figures)
 
 

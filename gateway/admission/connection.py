@@ -150,6 +150,8 @@ class Connection:
         self._ready = asyncio.Event()
         self.fault: str | None = "not opened yet"
         """Why there is no connection now; None while there is one."""
+        self.losses = 0
+        """How many connections were lost: whoever is at the other end may have forgotten what it said last."""
 
     async def open(self) -> bool:
         """Connect, and keep connected. Return whether the first attempt succeeded; if not, attempts go on."""
@@ -211,6 +213,7 @@ class Connection:
 
     def _drop(self, fault: str) -> None:
         self._line, self.fault = None, fault
+        self.losses += 1
         self._ready.clear()
 
     async def _dial(self, endpoint: Endpoint) -> Line:

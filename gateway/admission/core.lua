@@ -13,7 +13,7 @@
 -- A row is a list of groups, one for each scope. A group is a string of doubles: the reach of its holds, 1 where it is the caller's own,
 -- then seven for each charge, at the offsets below: the first is the place of its bucket in the scope; then, where its rates grow with
 -- use (growth.lua), how long a window is (ms), and the highest scale (thousandths). Of kind USE, a charge takes nothing and counts for
--- that growth alone. The charges of a row are numbered through its groups. What is spent, money and a budget's tokens, has the units
+-- that growth alone. Whether a charge without room ends the walk is 0 or 1; a SHADOW is taken whether there is room or not. The charges of a row are numbered through its groups. What is spent, money and a budget's tokens, has the units
 -- from BUDGETED on; a request's figures are doubles by unit.
 --
 -- A lease is msgpack: {ttl in ms, figures reported (packed), keys of the row's scopes, its groups, units held and units posted by the
@@ -25,6 +25,7 @@ local REACH, OWN, FIRST, CHARGE = 1, 2, 3, 7
 local PLACE, KIND, UNIT, CAPACITY, RATE, PERIOD, ENDS = 0, 1, 2, 3, 4, 5, 6
 local LEASES, DRAINED, FIRST_PLACE, SEEDED, LAST_PLACE, LAST_FIGURE = 7, 8, 9, 12, 24, 26
 local USE, LEAKS, CALENDAR, HELD = -1, 0, 1, 2
+local SHADOW = 2
 local REQUEST, SLOT, BUDGETED = 0, 4, 5
 local OF_REQUEST, OF_DEPLOYMENT = 0, 2
 local LATE_MS, REST_MS, MOST = 3600000, 3600000, 9007199254740991

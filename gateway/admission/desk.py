@@ -3,7 +3,7 @@
 It serves no request and keeps no state of its own; whoever has the store has all that there is to see.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gateway.admission.client import Admission
 from gateway.errors import InvalidValue
@@ -12,24 +12,26 @@ from gateway.policy.standing import Standing
 
 
 class Desk:
-    """What an operator sees and says. `upstreams` are those of the configuration."""
+    """What an operator sees and says. `upstreams` are those of the configuration, as it is whenever somebody asks."""
 
-    def __init__(self, admission: Admission, upstreams: Sequence[Upstream]) -> None:
+    def __init__(self, admission: Admission, upstreams: Callable[[], Sequence[Upstream]]) -> None:
         self._admission = admission
-        self._upstreams = {upstream.deployment: upstream for upstream in upstreams}
+        self._upstreams = upstreams
 
     async def standings(self, deployments: Sequence[str] = ()) -> tuple[Standing, ...]:
         """Return how these deployments are doing, or all. Raises InvalidValue and AdmissionUnavailable."""
-        return await self._admission.standings(self._named(deployments or [*self._upstreams]))
+        return await self._admission.standings(self._named(deployments))
 
     async def say(self, word: Word, deployments: Sequence[str]) -> tuple[Standing, ...]:
         """Say it of these deployments, and return how they are doing then. Raises InvalidValue and AdmissionUnavailable."""
-        named = self._named(deployments)
+        named = self._named(deployments) if deployments else ()
         await self._admission.order(Order(word, named))
         return await self._admission.standings(named)
 
     def _named(self, deployments: Sequence[str]) -> tuple[Upstream, ...]:
+        """Return the upstreams of these names, all of them for none."""
+        known = {upstream.deployment: upstream for upstream in self._upstreams()}
         for name in deployments:
-            if name not in self._upstreams:
+            if name not in known:
                 raise InvalidValue(f"There is no deployment '{name}' in the configuration", param="deployments")
-        return tuple(self._upstreams[name] for name in dict.fromkeys(deployments))
+        return tuple(known[name] for name in dict.fromkeys(deployments or known))

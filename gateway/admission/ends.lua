@@ -30,7 +30,9 @@ local function post(lease, scope, group, c, n, total)
   if units <= 0 then return end
   local taken, place, period = min(units, lease.taken[n]), group[c], group[c + PERIOD]
   if group[c + KIND] == LEAKS then
-    scope[place] = min(MOST, scope[place] + units * period)
+    -- A shadow keeps no more than it would hold: it tells how things stand.
+    local most = group[c + ENDS] == SHADOW and group[c + CAPACITY] * period or MOST
+    scope[place] = max(scope[place], min(most, scope[place] + units * period))
     scope[DRAINED] = max(scope[DRAINED], scope[place + 1] + ceil(scope[place] / group[c + RATE]))
     if group.written then growing().count_use(scope, group, c, units) end
   elseif group[c + KIND] == USE then

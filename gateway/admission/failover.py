@@ -2,10 +2,13 @@
 
 A call that the store did not answer may still have run there: its lease is settled like any other once the store is back. So is
 what was granted here: the store adopts it before it is asked for anything else, and all that was used meanwhile is posted. Even
-where it comes back empty, no rate has more than one burst too many. What it has yet to hear of is on disk too (spool.py).
+where it comes back empty, no rate has more than one burst too many. What it has yet to hear of is on disk too (spool.py). A store
+that is killed may forget what it took note of a moment before (its file is written and synced behind its answers), so ends are
+kept for that moment, and told again after a connection was lost.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ParamSpec, TypeVar
 
@@ -18,7 +21,14 @@ from gateway.admission.local import Local
 from gateway.admission.spool import Entry, Spool
 from gateway.policy.admission import Acquire, Adopt, Progress, Report, Row, Settle, Switch
 from gateway.policy.answers import Granted, Levels, Posted, Spent, Turn, Unseeded, Verdict
+from gateway.policy.breaker import Breaker
 from gateway.policy.charges import Charge
+
+KEPT_S = 4.0
+"""For how long an end is kept that the store has taken note of. With `appendfsync everysec` Valkey is at most two seconds late
+with writing to its file, and one more with bringing that to disk."""
+
+AT_ONCE = 64
 
 Asked = ParamSpec("Asked")
 Heard = TypeVar("Heard")
@@ -30,13 +40,19 @@ class Failover:
     """The store, left alone while it does not do its work, and `local` in its place then, if any, until the spool is full.
 
     The tick asks it all the same: twice a second from each worker, whether anybody waits or not. Where it is answered, the store
-    first hears of what was granted without it, and is then asked as before.
+    first hears of what was granted without it, and is then asked as before. Where ends are `durable`, each is written down before
+    the store is told of it, and nothing is granted that could not be.
     """
 
-    def __init__(self, store: Admission, local: Local | None, spool: Spool) -> None:
+    def __init__(self, store: Admission, local: Local | None, spool: Spool, *, durable: bool = False) -> None:
         self._store = store
         self._local = local
         self.spool = spool
+        self._durable = durable
+        self._taken: deque[tuple[float, Settle]] = deque()
+        """Ends that the store took note of lately, and when."""
+        self._losses = store.losses
+        """How many connections had been lost when all that was taken note of was sure to be there."""
         self._breaker = StoreBreaker()
         self._owed: dict[str, Adopt] = {}
         """What was granted here, until the store knows of it."""
@@ -61,8 +77,16 @@ class Failover:
         """Return how many changes of keys there were when the store was heard last."""
         return self._store.epoch
 
+    def judge_by(self, breaker: Breaker) -> None:
+        """Have upstreams judged by other terms from now on, here as in the store."""
+        self._store.judge_by(breaker)
+        if self._local is not None:
+            self._local.judge_by(breaker)
+
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits. Raises `AdmissionUnavailable`."""
+        if self._durable and self.spool.full:
+            raise AdmissionUnavailable("what is granted could not be written down")
         try:
             verdict = await self._ask(self._store.acquire, request)
         except AdmissionUnavailable as lost:
@@ -105,6 +129,7 @@ class Failover:
                 self._known(lease.id)
             self._breaker.close()
             log.info("admission_shared_again", adopted=len(owed))
+        await self._tell_again()
         return turns
 
     async def progress(self, reports: Sequence[Progress]) -> tuple[str, ...]:
@@ -137,8 +162,25 @@ class Failover:
         except AdmissionUnavailable:
             self.spool.ended(request)
             raise
-        self.spool.told(request.id)
+        self._taken.append((asyncio.get_running_loop().time(), request))
         return posted
+
+    async def secure(self, end: Callable[[], Settle]) -> None:
+        """Where ends are durable, write down this one and wait until it is on disk."""
+        if self._durable:
+            self.spool.ended(end())
+            await self.spool.on_disk()
+
+    def forget(self) -> None:
+        """Take what the store took note of to be there for good."""
+        while self._taken:
+            self.spool.told(self._taken.popleft()[1].id)
+
+    async def stays(self) -> bool:
+        """Return whether the store has what it takes note of now, once it would be sure to."""
+        losses = self._store.losses
+        await asyncio.sleep(KEPT_S)
+        return self._store.losses == losses
 
     def leave(self, request_id: str) -> bool:
         """Leave it to the spool to tell the store of an end. Return whether the spool has it."""
@@ -151,6 +193,18 @@ class Failover:
         for entry in entries:
             if entry.end is not None:
                 await self._ask(self._store.settle, entry.end)
+
+    async def _tell_again(self) -> None:
+        """Tell a store that was lost what it may have forgotten; else let go of what it is sure to know by now."""
+        losses, kept_s = self._store.losses, asyncio.get_running_loop().time() - KEPT_S
+        if losses != self._losses:
+            ends = [end for _, end in self._taken]
+            for start in range(0, len(ends), AT_ONCE):
+                await self._heard(asyncio.gather(*map(self._store.settle, ends[start : start + AT_ONCE])))
+            self._taken = deque((kept_s + KEPT_S, end) for _, end in self._taken)
+            self._losses = losses
+        while self._taken and self._taken[0][0] < kept_s:
+            self.spool.told(self._taken.popleft()[1].id)
 
     def _noted(self, rows: Sequence[Row], verdict: Verdict) -> Verdict:
         if self._local is not None:

@@ -6,7 +6,7 @@ that does not answer is asked again soon, for then it may have lost them all. Se
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -44,6 +44,10 @@ class Leases:
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def deployments(self) -> Iterator[str]:
+        """Yield the deployment of each lease, from any thread."""
+        return (kept.lease.row.upstream.deployment for kept in list(self._kept.values()))
 
     def add(self, lease: Adopt, source: Callable[[], Estimate]) -> None:
         """Keep a lease alive; `source` tells what it has used so far."""

@@ -33,6 +33,10 @@ class Local:
         """Return the word of the configuration for what callers are held to."""
         return "open" if self._waived.rates else "local"
 
+    def judge_by(self, breaker: Breaker) -> None:
+        """Judge upstreams by other terms from now on."""
+        self._buckets.upstreams.breaker = breaker
+
     def decide(self, request: Acquire | Switch, gateways: int) -> Granted | Refused | None:
         """Return a verdict by the share of one of so many gateways, None where nothing can be said of what is asked."""
         places, rows = shared(request.rows, gateways, self._allowances, self._waived)

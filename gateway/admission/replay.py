@@ -39,18 +39,20 @@ class Replay:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
+        self._failover.forget()
         self._spool.close()
 
     async def tell_own(self) -> None:
         """Tell what was given up. Raises `AdmissionUnavailable`; what was told by then is told again, and changes nothing."""
         if self._spool.left:
-            for told in await self._tell(entries(self._spool.path, {*self._spool.left})):
-                self._spool.told(told)
+            left = {*self._spool.left}
+            for path in self._spool.paths:
+                for told in await self._tell(entries(path, left)):
+                    self._spool.told(told)
 
-    async def tell_left_behind(self) -> None:
-        """Tell what dead workers left. Raises as `tell_own` does."""
-        for path in left_behind(self._spool.path):
-            await self._tell_all(path)
+    async def tell_left_behind(self) -> bool:
+        """Tell what dead workers left. Return whether the store has it for good. Raises as `tell_own` does."""
+        return all([await self._tell_all(path) for path in left_behind(self._spool.path)])
 
     async def _run(self) -> None:
         turns = 0
@@ -60,20 +62,22 @@ class Replay:
                 continue
             try:
                 await self.tell_own()
-                if turns % LOOKS_EVERY == 0:
-                    await self.tell_left_behind()
-                turns += 1
-            except AdmissionUnavailable as error:
+                if turns % LOOKS_EVERY or await self.tell_left_behind():
+                    turns += 1
+            except (AdmissionUnavailable, OSError) as error:
                 log.info("spool_interrupted", reason=str(error))
 
-    async def _tell_all(self, path: Path) -> None:
+    async def _tell_all(self, path: Path) -> bool:
         try:
             told = await self._tell(entries(path))
         except msgspec.DecodeError as error:
             set_aside(path, str(error))
-            return
+            return True
+        if not await self._failover.stays():
+            return False
         dispose(path)
         log.info("spool_told", file=path.name, requests=len(told))
+        return True
 
     async def _tell(self, found: Iterator[Entry]) -> list[str]:
         told: list[str] = []

@@ -63,7 +63,7 @@ local function refusal_of(index, asked, opened, prior, fits)
         local cost, claim = estimate[group[c + UNIT] + 1], claims and claims[place]
         if claim then cost = cost - claim.taken - claim.posted end
         local kind = group[c + KIND]
-        if cost > 0 and kind ~= USE then
+        if cost > 0 and kind ~= USE and group[c + ENDS] ~= SHADOW then
           local capacity = group[c + CAPACITY]
           if slots and group[c + UNIT] == SLOT and group[REACH] == OF_DEPLOYMENT then capacity = min(capacity, slots) end
           local lacking = scope[place + 2] + cost - capacity

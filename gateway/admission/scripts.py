@@ -39,9 +39,10 @@ def read_part(name: str) -> str:
 
 
 class Script:
-    """One script: its text, and the digest by which a store that has seen it knows it."""
+    """One script: its name, its text, and the digest by which a store that has seen it knows it."""
 
     def __init__(self, name: str, read: Callable[[str], str] = read_part) -> None:
+        self.name = name
         always, seldom, above = ("".join(map(read, parts.split())) for parts in PARTS[name])
         self.text = inlined(always + SELDOM % (read("growth"), seldom) + above + read(name))
         self.digest = sha1(self.text.encode(), usedforsecurity=False).hexdigest()

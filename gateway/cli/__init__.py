@@ -7,7 +7,21 @@ import pkgutil
 
 import click
 
-COMMANDS = ("check", "db", "demo", "explain", "import", "keys", "presets", "schema", "serve", "upstreams", "usage")
+COMMANDS = (
+    "check",
+    "config",
+    "db",
+    "demo",
+    "doctor",
+    "explain",
+    "import",
+    "keys",
+    "presets",
+    "schema",
+    "serve",
+    "upstreams",
+    "usage",
+)
 """Each is the object of this name in the module of this name, but for those that Python has as words of its own."""
 
 SPELLED = {"import": "importing"}

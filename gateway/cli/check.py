@@ -14,6 +14,7 @@ import click
 
 from gateway.config import Config, ConfigErrors, load
 from gateway.config.addresses import endpoint
+from gateway.config.restarts import AT_START
 from gateway.config.structs.supply import Provider
 
 EXIT_UNAVAILABLE = 69
@@ -58,7 +59,7 @@ def _summary(config: Config) -> str:
         "keys": len(config.keys),
     }
     listed = ", ".join(f"{count} {name if count != 1 else name.removesuffix('s')}" for name, count in counts.items())
-    return f"config ok: {listed}\nchanges of api, ops, workers, redis and database take effect at the next start"
+    return f"config ok: {listed}\nchanges of {', '.join(AT_START)} take effect at the next start, all others at once"
 
 
 def _unreachable(config: Config) -> Iterator[str]:

@@ -21,7 +21,8 @@ from gateway.cli.serve import PORT, run, supervisor_of
 from gateway.demo.children import children
 from gateway.demo.serving import base_url, listener
 from gateway.processes.overrides import Overrides
-from gateway.processes.supervisor import Source, Supervisor
+from gateway.processes.source import Source
+from gateway.processes.supervisor import Supervisor
 from gateway.tasks import Owned
 
 CONFIG = Path(gateway.demo.__file__).with_name("demo.yaml")

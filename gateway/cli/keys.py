@@ -28,7 +28,7 @@ from gateway.errors import GatewayError
 from gateway.policy.credentials import SECRET_LENGTH_MIN, digest, format_digest, is_secret
 from gateway.processes.pepper import pepper_of
 from gateway.processes.registry import Registry, open_registry
-from gateway.stores.minted import USUAL_ENV, Changed, Draft, KeyView, Wanted
+from gateway.stores.minted import USUAL_ENV, Changed, Draft, KeyView, SecretView, Wanted
 from gateway.stores.versions import SchemaVersionError
 
 COLUMNS = ("id", "name", "org", "plan", "state", "secrets", "expires", "last used")
@@ -276,9 +276,15 @@ def as_table(found: list[KeyView]) -> str:
 
 def line_of(key: KeyView) -> tuple[str, ...]:
     """Return one key's line."""
-    shown = ", ".join(each.display for each in key.secrets)
+    shown = ", ".join(secret_of(each) for each in key.secrets)
     ends = (time_of(key.expires_unix_ms), time_of(key.last_used_unix_ms))
     return (key.id, key.name, key.org, key.plan or "-", key.state, shown, *ends)
+
+
+def secret_of(secret: SecretView) -> str:
+    """Return what is shown of one secret: one that a rotation has followed, with its end."""
+    until = secret.not_after_unix_ms
+    return secret.display if until is None else f"{secret.display} until {time_of(until)}"
 
 
 def lines_of(key: KeyView) -> list[str]:

@@ -6,7 +6,6 @@ signal's number when cut short.
 
 import asyncio
 import sys
-import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
 from gateway.config import ConfigErrors, load
 from gateway.embedded.child import Unavailable
 from gateway.processes.overrides import Overrides
-from gateway.processes.supervisor import Source, Supervisor
+from gateway.processes.source import Source
+from gateway.processes.supervisor import Supervisor
 
 PORT = click.IntRange(0, 65_535)
 
@@ -51,12 +51,11 @@ def run(life: Coroutine[Any, Any, int]) -> int:
 def supervisor_of(source: Source, overrides: Overrides) -> Supervisor:
     """Return what runs this configuration, or end the command with every error in it."""
     try:
-        loaded = load(source.path, source.environ)
+        loaded = load(source.path, source.environ, source.files)
     except ConfigErrors as errors:
         for line in errors.lines:
             click.echo(line, err=True)
         sys.exit(EXIT_CONFIG)
     for line in loaded.warnings:
         click.echo(f"warning: {line}", err=True)
-    read = replace(source, sha256=loaded.sha256, read_unix_ms=time.time_ns() // 1_000_000, findings=loaded.warnings)
-    return Supervisor(overrides.over(loaded.config), read)
+    return Supervisor(overrides.over(loaded.config), replace(source, overrides=overrides, findings=loaded.warnings))

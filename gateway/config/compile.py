@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from gateway.config.price_list import price_list
 from gateway.config.prices import Pricing
-from gateway.config.rights import enforced, plan_name, rights
+from gateway.config.rights import enforced, enforced_on_models, plan_name, rights
 from gateway.config.structs import Config
 from gateway.config.structs.serving import Breaker
-from gateway.config.structs.supply import CapacityLimits, Model, Provider
-from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Limits, Org
+from gateway.config.structs.supply import CapacityLimits, Model, ModelLimits, Provider
+from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Org
 from gateway.policy import breaker as policy
 from gateway.policy import catalogue
 from gateway.policy.catalogue import Catalogue, Secret, Tier
@@ -138,16 +138,13 @@ def _priced(model: catalogue.Model, written: Model, pricing: Pricing) -> catalog
 
 
 def _capacity(limits: CapacityLimits) -> catalogue.Limits:
-    return catalogue.Limits(rpm=limits.rpm, tpm=limits.tpm, concurrency=limits.concurrency)
-
-
-def _per_model(limits: dict[str, Limits]) -> dict[str, catalogue.Limits]:
-    return {model: enforced(narrower) for model, narrower in limits.items()}
+    shadow = isinstance(limits, ModelLimits) and limits.shadow
+    return catalogue.Limits(rpm=limits.rpm, tpm=limits.tpm, concurrency=limits.concurrency, shadow=shadow)
 
 
 def compile_org(name: str, org: Org) -> catalogue.Org:
     """Return what all keys of an org share."""
-    per_model = _per_model(org.limits.per_model)
+    per_model = enforced_on_models(org.limits)
     return catalogue.Org(name=name, limits=enforced(org.limits), per_model=per_model, budget=_budget(org.budget))
 
 
@@ -181,7 +178,7 @@ def compile_key(config: Config, key: Key) -> catalogue.Key:
         project_limits={name: enforced(project.limits) for name, project in projects.items()},
         plan=plan_name(config, key),
         limits=enforced(plan.limits),
-        per_model=_per_model(plan.limits.per_model),
+        per_model=enforced_on_models(plan.limits),
         concurrency_per_model=plan.limits.concurrency_per_model,
         budget=_budget(plan.budget),
         tiers=frozenset(Tier(tier) for tier in plan.tiers),
@@ -199,6 +196,7 @@ def compile_key(config: Config, key: Key) -> catalogue.Key:
         expires_at_s=key.expires_s,
         ips=key.ips,
         explain=plan.explain,
+        user_hash=plan.user_hash,
     )
 
 

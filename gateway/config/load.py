@@ -1,7 +1,6 @@
 """The way in: a path to a configuration that can be used, or every reason why it cannot."""
 
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
@@ -9,6 +8,7 @@ import msgspec
 from gateway.config import replicas
 from gateway.config.check import check
 from gateway.config.document import DocumentError
+from gateway.config.files import Files
 from gateway.config.parse import parse
 from gateway.config.problems import ConfigErrors, Problem
 from gateway.config.references import Sources
@@ -20,18 +20,16 @@ class Loaded(msgspec.Struct, frozen=True):
 
     config: Config
     warnings: tuple[str, ...]
-    sha256: str
 
 
-def load(path: Path, environ: Mapping[str, str]) -> Loaded:
+def load(path: Path, environ: Mapping[str, str], files: Files | None = None) -> Loaded:
     """Return what the file at `path` says, its references resolved from `environ` and from files.
 
-    Raises `ConfigErrors`.
+    `files` remembers all that the configuration is made of, whether it can be used or not. Raises `ConfigErrors`.
     """
-    file = str(path)
+    file, files = str(path), files or Files()
     try:
-        raw = path.read_bytes()
-        parsed = parse(raw, Sources(environ, lambda name: Path(name).read_bytes()))
+        parsed = parse(files.read(file), Sources(environ, files.read))
     except OSError as error:
         raise ConfigErrors(file, [Problem(0, "", f"cannot be read: {error.strerror or type(error).__name__}")]) from error
     except DocumentError as error:
@@ -40,5 +38,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Loaded:
     errors = [*findings.errors, *replicas.check(parsed, environ)]
     if errors:
         raise ConfigErrors(file, errors)
-    warnings = tuple(problem.describe(file) for problem in findings.warnings)
-    return Loaded(parsed.config, warnings, sha256(raw).hexdigest())
+    for provider in parsed.config.providers.values():
+        if provider.ca_file is not None:
+            files.watch(provider.ca_file)
+    return Loaded(parsed.config, tuple(problem.describe(file) for problem in findings.warnings))

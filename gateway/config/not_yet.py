@@ -40,11 +40,7 @@ NOT_YET = (
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
     Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
     Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
-    Feature("the hash of a request's user", ("plans.*.user_hash", "keys.*.user_hash"), _off),
-    Feature("a ledger that waits for the disk", ("ledger.durability",), _only("standard")),
     Feature("logs with bodies", ("telemetry.log_bodies",), _off),
-    Feature("exemplars", ("telemetry.exemplars",), _off),
-    Feature("metric labels of orgs", ("telemetry.org_labels",), _off),
 )
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from gateway.config.structs import Config
 from gateway.config.structs.base import Section
-from gateway.config.structs.tenancy import Dynamic, Key, KeyLimits, Limits, Org, Plan
+from gateway.config.structs.tenancy import Dynamic, Key, KeyLimits, Limits, Org, OrgLimits, Plan
 from gateway.policy import catalogue
 
 BUILT_IN = "default"
@@ -53,7 +53,14 @@ def enforced(limits: Limits) -> catalogue.Limits:
         burst_ratio=1.0 if limits.burst_ratio is None else limits.burst_ratio,
         strict=bool(limits.strict),
         dynamic=_dynamic(limits.dynamic) if isinstance(limits, KeyLimits) else None,
+        shadow=bool(limits.shadow),
     )
+
+
+def enforced_on_models(limits: OrgLimits) -> dict[str, catalogue.Limits]:
+    """Return what limits say of single models; they are shadows with the limits around them unless they say so themselves."""
+    around = Limits(shadow=limits.shadow)
+    return {model: enforced(over(around, narrower)) for model, narrower in limits.per_model.items()}
 
 
 def _dynamic(dynamic: Dynamic | None) -> catalogue.Dynamic | None:

@@ -109,7 +109,7 @@ def _entry(reading: Reading, fields: Fields, params: Fields, info: Fields) -> En
         capabilities={ours: bool(info.take(theirs)) for theirs, ours in _CAPABILITIES.items() if info.take(theirs) is not None},
         timeout_s=number(params, "timeout"),
         stream_timeout_s=number(params, "stream_timeout"),
-        groups=tuple(map(str, info.take("access_groups") or ())),
+        groups=tuple(map(str, info.list("access_groups"))),
         prefix=prefix,
         base_model=_base_model(params, info),
         places={**_places(params, *_OF_PARAMS), **_places(info, *_OF_INFO)},
@@ -142,7 +142,9 @@ def _refuse_restricted(reading: Reading, params: Fields, info: Fields) -> None:
     """Raise for a deployment that only some may use there, in a way that is not known here: it would be everybody's."""
     if info.take("team_id") is not None or info.take("access_via_team_ids") is not None:
         raise NotImportableError("it is one team's own; give it a name of its own and that name to the team's keys")
-    tags = params.take("tags") or ()
+    tags = params.take("tags") or []
+    if not isinstance(tags, list):
+        raise NotImportableError("its tags are no list")
     if reading.by_tags and tags and _WITHOUT_A_TAG not in tags:
         raise NotImportableError("it is only for requests with its tags, and nothing is routed by tags here")
     for name in ("mock_response", "supported_environments"):
@@ -163,12 +165,12 @@ def _served_as(params: Fields, model: str) -> tuple[str, str]:
 
 
 def _endpoint(info: Fields) -> str | None:
-    mode = info.take("mode")
-    if mode is None:
+    if info.take("mode") is None:
         return None
+    mode = str(info.take("mode"))
     if mode not in _ENDPOINTS:
-        raise NotImportableError(f"models of mode {mode} are not served here")
-    return _ENDPOINTS[str(mode)]
+        raise NotImportableError(f"models of mode {mode[:40]} are not served here")
+    return _ENDPOINTS[mode]
 
 
 def _price(params: Fields, info: Fields) -> dict[str, Decimal]:

@@ -35,8 +35,11 @@ def read(values: Any, where: Where, findings: Findings, *, special: bool = False
     """Return the lists of a section: a list of mappings from a model to those that stand in for it."""
     by_model: dict[str, tuple[str, ...]] = {}
     places: dict[str, Where] = {}
-    for place, each in enumerate(values if isinstance(values, list) else []):
-        for model, names in each.items() if isinstance(each, Mapping) else ():
+    for place, each in enumerate(values if isinstance(values, list) else [values]):
+        if not isinstance(each, Mapping):
+            findings.ignored((*where, place), "expected a mapping from a model to those that stand in for it")
+            continue
+        for model, names in each.items():
             listed = names if isinstance(names, list) else [names]
             at = (*where, place, str(model))
             findings.exact(at, ("models", str(model), "fallbacks"))

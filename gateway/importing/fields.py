@@ -1,6 +1,6 @@
 """A mapping that is read field by field, so that none is passed over: what nobody asked for is told at the end."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.config.problems import Where
@@ -24,6 +24,22 @@ class Fields:
         """Return a field's value, None where it is absent or null. Whoever takes it says what became of it."""
         self._left.pop(name, None)
         return self._values.get(name)
+
+    def mapping(self, name: str) -> Mapping[str, Any]:
+        """Return a field that is to be a mapping; one that is none is told of, and is empty."""
+        value = self.take(name)
+        if value is None or isinstance(value, Mapping):
+            return value or {}
+        self._findings.ignored(self.at(name), "expected a mapping")
+        return {}
+
+    def list(self, name: str) -> Sequence[Any]:
+        """Return a field that is to be a list; one that is none is told of, and is empty."""
+        value = self.take(name)
+        if value is None or isinstance(value, list):
+            return value or ()
+        self._findings.ignored(self.at(name), "expected a list")
+        return ()
 
     def at(self, name: str) -> Where:
         """Return a field's place."""

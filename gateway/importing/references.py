@@ -16,7 +16,7 @@ class References:
     """Texts as our file says them. `given` are variables that the other's file sets itself."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        self._given = {str(name): _plain(value) for name, value in given.items() if value is not None}
+        self._given = {str(name): _plain(value) for name, value in given.items() if isinstance(value, str | int | float)}
 
     def text(self, value: Any) -> str:
         """Return a text, or our reference to it.

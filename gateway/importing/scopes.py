@@ -130,7 +130,8 @@ class Scopes:
 
     def check_bounds(self, row: Row) -> None:
         """Raise `NotImportableError` for bounds that stand elsewhere and are none here: permissions, and budgets of tags."""
-        if self._tags.intersection(map(str, mapping(row.get("metadata")).get("tags") or ())):
+        tags = mapping(row.get("metadata")).get("tags") or []
+        if self._tags.intersection(map(str, tags if isinstance(tags, list) else [tags])):
             raise NotImportableError("it has a tag with a budget, and there are no tags here")
         named = _text(row.get("object_permission_id"))
         if named is None:

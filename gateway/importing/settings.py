@@ -37,6 +37,9 @@ _LISTS = {"fallbacks": False, "context_window_fallbacks": True, "content_policy_
 MASTER = "master"
 """The name of the key that the master key is."""
 
+NOBODY = "0.0.0.0/32"
+"""An address that no client has: an empty list lets nobody in there, and anybody here."""
+
 CALENDAR = "counted in calendar periods here, UTC, with what was spent there left out"
 IN_A_ROW = "faults in a row here, where it was faults a minute"
 SOONER = "one probe at a time first, and longer at each that fails"
@@ -118,7 +121,7 @@ def _timers(router: Fields, settings: Fields, found: Settings) -> None:
     most = _number(router, "max_fallbacks")
     if most is not None:
         found.max_fallbacks = int(most)
-        router.exact("max_fallbacks", ("fallback", "max_models"))
+        router.approximate("max_fallbacks", ("fallback", "max_models"), "of models in all here, where it was of lists of lists")
 
 
 def _breaker(router: Fields, settings: Fields, found: Settings) -> None:
@@ -147,7 +150,7 @@ def _lists(router: Fields, settings: Fields, found: Settings, findings: Findings
             lists.insert(0, read_lists([{"*": anybody}], fields.at("default_fallbacks"), findings))
             findings.exact(fields.at("default_fallbacks"), ("models", "*", "fallbacks"))
         for name in ("model_group_alias", "model_alias_map"):
-            for alias, target in (fields.take(name) or {}).items():
+            for alias, target in fields.mapping(name).items():
                 model = target.get("model") if isinstance(target, Mapping) else target
                 found.aliases[str(alias)] = (str(model), (*fields.at(name), str(alias)))
                 if isinstance(target, Mapping) and target.get("hidden"):
@@ -195,13 +198,13 @@ def _bounds(general: Fields, found: Settings) -> None:
 
 def _reach(general: Fields, found: Settings, findings: Findings) -> None:
     """Take in what may be called, and from where."""
-    routes = general.take("allowed_routes")
-    if isinstance(routes, list):
+    routes = _listed(general.take("allowed_routes"))
+    if routes is not None:
         found.defaults = msgspec.structs.replace(found.defaults, endpoints=endpoints(routes))
         findings.exact(general.at("allowed_routes"), ("models", "*", "capabilities", "endpoints"))
-    ips = general.take("allowed_ips")
-    if isinstance(ips, list):
-        found.ips = tuple(map(str, ips))
+    ips = _listed(general.take("allowed_ips"))
+    if ips is not None:
+        found.ips = tuple(map(str, ips)) or (NOBODY,)
         for key in found.keys:
             key["ips"] = list(found.ips)
         findings.exact(general.at("allowed_ips"), ("keys", "*", "ips"))
@@ -223,6 +226,11 @@ def _money(settings: Fields, found: Settings, findings: Findings) -> None:
     findings.approximate(settings.at("max_budget"), into, FOR_EVER if carried.ends else CALENDAR)
     if period is not None:
         findings.approximate(settings.at("budget_duration"), into, carried.note)
+
+
+def _listed(value: Any) -> list[Any] | None:
+    """Return a list that bounds: what is none bounds all the same, and does not work rather than not bind."""
+    return value if value is None or isinstance(value, list) else [value]
 
 
 def _number(fields: Fields, name: str) -> float | None:

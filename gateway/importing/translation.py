@@ -10,6 +10,7 @@ from gateway.importing import fallbacks, settings
 from gateway.importing.accounts import Accounts
 from gateway.importing.budgets import Carried
 from gateway.importing.entries import Entry, Reading, entry, groups_of
+from gateway.importing.fields import Fields
 from gateway.importing.findings import Findings
 from gateway.importing.models import asked_at, model
 from gateway.importing.notations import is_model_name
@@ -30,14 +31,14 @@ HEAD = (
 )
 _READ = ("model_list", "router_settings", "litellm_settings", "general_settings", "environment_variables", "credential_list")
 OWN_DATABASE = "TIERGATE_DATABASE_URL"
-"""The variable that stands in the file for the URL of a database with a user in it."""
+"""The variable that stands in the file for the URL of a Postgres."""
 
 _FOR_PRICES = "only what has a price may be asked for under a budget: {} left out"
 BASE = "the catalogue's price of what it is at heart"
 BASE_KNOWN = "the model has a price without it"
 BASE_UNKNOWN = "the catalogue has no such model: write the model's price"
-_FOLLOWED_BY = 6
-"""The file format's own `fallback.max_attempts`."""
+_MODELS, _ATTEMPTS = 4, 6
+"""The file format's own `fallback.max_models` and `max_attempts`."""
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -63,25 +64,26 @@ class Translation(msgspec.Struct, frozen=True):
     database_url: str | None
 
     def text(self, database_url: str | None = None) -> str:
-        """Return our file; a database of ours is written down, but for a password."""
+        """Return our file; a database of ours is written down, by a variable where its URL may have a password."""
         document = dict(self.document)
         if database_url is not None:
-            is_secret = "@" in database_url
-            document = {"database": {"url": f"${{{OWN_DATABASE}}}" if is_secret else database_url}} | document
+            is_file = database_url.startswith("sqlite:")
+            document = {"database": {"url": database_url if is_file else f"${{{OWN_DATABASE}}}"}} | document
         return write(document, self.findings.remarks, HEAD)
 
 
 def translate(source: Source, known: Known, month_ends: str) -> Translation:
     """Return our file for theirs. `month_ends` is the day on which the running month is over."""
     findings, values = Findings(), source.values
-    references = References(values.get("environment_variables") or {})
+    file = Fields(values, (), findings)
+    references = References(file.mapping("environment_variables"))
     for place in range(len(source.included)):
         findings.exact(("include", place), ())
-    _tell_variables(values, findings)
+    _tell_variables(file, findings)
     found = settings.read(values, references, findings)
-    reading = Reading(Accounts(references, _credentials(values, findings), findings), findings, found.by_tags)
+    reading = Reading(Accounts(references, _credentials(file, findings), findings), findings, found.by_tags)
     groups: dict[str, list[Entry]] = {}
-    for each in _entries(values, reading, known, found):
+    for each in _entries(file, reading, known, found):
         groups.setdefault(each.model, []).append(each)
     _leave_out_unserved(groups, reading, found)
     names = _named(groups, found, findings)
@@ -94,16 +96,16 @@ def translate(source: Source, known: Known, month_ends: str) -> Translation:
     return Translation(document, findings, names, found.database_url)
 
 
-def _tell_variables(values: Mapping[str, Any], findings: Findings) -> None:
-    for name in values.get("environment_variables") or {}:
+def _tell_variables(file: Fields, findings: Findings) -> None:
+    for name in file.mapping("environment_variables"):
         findings.approximate(
             ("environment_variables", str(name)), (), "written where the file refers to it; nothing else sees it"
         )
 
 
-def _credentials(values: Mapping[str, Any], findings: Findings) -> dict[str, Mapping[str, Any]]:
+def _credentials(file: Fields, findings: Findings) -> dict[str, Mapping[str, Any]]:
     found = {}
-    for place, each in enumerate(values.get("credential_list") or ()):
+    for place, each in enumerate(file.list("credential_list")):
         if isinstance(each, Mapping) and isinstance(each.get("credential_values"), Mapping):
             found[str(each.get("credential_name"))] = each["credential_values"]
             findings.exact(("credential_list", place), ("providers",))
@@ -112,11 +114,11 @@ def _credentials(values: Mapping[str, Any], findings: Findings) -> dict[str, Map
     return found
 
 
-def _entries(values: Mapping[str, Any], reading: Reading, known: Known, found: Settings) -> Iterator[Entry]:
+def _entries(file: Fields, reading: Reading, known: Known, found: Settings) -> Iterator[Entry]:
     """Yield the deployments, wildcards as all that is known of them; what an alias hides is nobody's."""
-    listed = values.get("model_list") or []
+    listed = file.list("model_list")
     names = {str(each.get("model_name")) for each in listed if isinstance(each, Mapping)}
-    for place, each in enumerate(listed if isinstance(listed, list) else []):
+    for place, each in enumerate(listed):
         where = ("model_list", place)
         name = str(each.get("model_name")) if isinstance(each, Mapping) else ""
         if name in found.aliases:
@@ -244,17 +246,14 @@ def _rules(models: Mapping[str, Mapping[str, Any]], found: Settings, findings: F
         return {}
     note = "any failure leads on there; here a model's limits, faults, refusals of the prompt's length and of its content do"
     findings.remarks.setdefault(("fallback", "on"), []).append(note)
+    most = longest if found.max_fallbacks is None else min(longest, found.max_fallbacks)
     attempts = max(
         sum(len(models[name]["deployments"]) for name in (one, *written.get("fallbacks", ()))) for one, written in models.items()
     )
     return {
         "on": ["capacity", "unavailable", "context_length", "content_filter"],
-        **(
-            {}
-            if found.max_fallbacks is None and longest < 4
-            else {"max_models": 1 + min(longest, found.max_fallbacks or longest)}
-        ),
-        **({"max_attempts": attempts} if attempts > _FOLLOWED_BY else {}),
+        **({} if most < _MODELS and found.max_fallbacks is None else {"max_models": 1 + most}),
+        **({"max_attempts": attempts} if attempts > _ATTEMPTS else {}),
     }
 
 

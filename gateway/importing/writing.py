@@ -35,7 +35,7 @@ class _Page:
         """Yield one field of a mapping and all that it holds."""
         indent, key = "  " * depth, _key(name)
         short = f"{indent}{key}: {_flow(value)}"
-        if where not in _SPACED and _is_short(value) and len(short) <= WIDTH:
+        if (where not in _SPACED or not value) and _is_short(value) and len(short) <= WIDTH:
             yield from self._above(where, indent, whole=True)
             yield short if not isinstance(value, str) else f"{indent}{key}: {_alone(value)}"
             return

@@ -135,7 +135,7 @@ def account(tenant: Tenant, models: Sequence[str], contract: Contract, seen: Lev
         expires_at=None if key.expires_at_s is None else int(key.expires_at_s),
         models=tuple(models),
         service_tiers=_rights(key, contract),
-        limits=tuple(_limit(charge, level) for charge, level in lines if not charge.is_budget),
+        limits=tuple(_limit(charge, level) for charge, level in lines if not charge.is_budget and not charge.shadow),
         budgets=tuple(BudgetLine(**figures(charge, level, seen.now_ms)) for charge, level in lines if charge.is_budget),
     )
 

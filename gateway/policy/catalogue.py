@@ -61,7 +61,10 @@ class Dynamic(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit, or no growth."""
+    """The limits of one scope. Rates are per minute, `rpd` per UTC day, `concurrency` at once; None is no limit, or no growth.
+
+    `shadow`: they are counted, and nothing is refused for them.
+    """
 
     rpm: int | None = None
     tpm: int | None = None
@@ -72,6 +75,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     burst_ratio: float = 1.0
     strict: bool = False
     dynamic: Dynamic | None = None
+    shadow: bool = False
 
 
 NO_LIMITS = Limits()
@@ -219,7 +223,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     `models` and `providers` are glob patterns. `per_model` and `concurrency_per_model` bound key and model together.
     `auto` is what that word means, None where the contract says so. `over_limit` None: `auto` never serves over the limit.
     `expires_at_s` is Unix time. `keepalive_s`: after so long a silence a stream has a comment. `explain`: it may ask what
-    became of its requests. `edition` tells what a key of the database means from what it meant before, `shares` is its org.
+    became of its requests. `user_hash`: the ledger tells its users apart. `edition` tells what a key of the database means
+    from what it meant before, `shares` is its org.
     """
 
     id: str
@@ -250,6 +255,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     expires_at_s: float | None = None
     ips: tuple[str, ...] = ()
     explain: bool = False
+    user_hash: bool = False
     edition: int = 0
     shares: "Org | None" = None
 

@@ -71,7 +71,9 @@ class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rate. `limit` is the figure that the operator wrote and that headers show. `ends_walk` marks a limit of the caller's own that
     no other candidate may be tried past. `dynamic` is how a RATE grows with use: capacity, rate and limit are then those that it
     begins with, and never goes below.
-    `alert_ppm` is the share of a budget, in millionths, at which the operator hears of it.
+    `alert_ppm` is the share of a budget, in millionths, at which the operator hears of it. A charge that is a `shadow` is taken
+    whether there is room or not, and refuses nothing; a RATE keeps no more of it than it would hold, so that it tells how things
+    stand, not how they stood an hour ago.
     """
 
     scope: str
@@ -87,6 +89,7 @@ class Charge(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ends_walk: bool
     dynamic: Dynamic | None = None
     alert_ppm: int = 0
+    shadow: bool = False
 
     @property
     def is_budget(self) -> bool:

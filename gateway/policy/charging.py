@@ -101,7 +101,8 @@ def limits_on(tenant: Tenant, model: str) -> tuple[Scope, Scope]:
     key, org = tenant.key, tenant.org
     key_on_model = key.per_model.get(model, NO_LIMITS)
     if key.concurrency_per_model is not None and key_on_model.concurrency is None:
-        key_on_model = msgspec.structs.replace(key_on_model, concurrency=key.concurrency_per_model)
+        around = key_on_model if model in key.per_model else key.limits
+        key_on_model = msgspec.structs.replace(key_on_model, concurrency=key.concurrency_per_model, shadow=around.shadow)
     on_org = org.per_model.get(model, NO_LIMITS)
     return (f"km:{key.id}:{model}", key_on_model, Reach.MODEL), (f"om:{org.name}:{model}", on_org, Reach.MODEL)
 
@@ -120,7 +121,7 @@ def budgets(tenant: Tenant) -> Iterator[Charge]:
 def _split(limits: Limits) -> tuple[Limits, Limits]:
     return (
         msgspec.structs.replace(limits, concurrency=None),
-        msgspec.structs.replace(NO_LIMITS, concurrency=limits.concurrency),
+        msgspec.structs.replace(NO_LIMITS, concurrency=limits.concurrency, shadow=limits.shadow),
     )
 
 

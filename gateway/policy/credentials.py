@@ -17,10 +17,19 @@ _DIGEST_PREFIX = "hmac-sha256:"
 SECRET_LENGTH_MIN = 16
 """Characters. Keys from elsewhere keep working, and shorter ones could be tried out."""
 
+USER_HASH_BYTES = 16
+"""No two users of an org come to share a hash by chance."""
+
 
 def digest(pepper: bytes, secret: str) -> bytes:
     """Return what a key is known by."""
     return hmac.digest(pepper, secret.encode(), "sha256")
+
+
+def user_hash(pepper: bytes, org: str, user: str) -> str:
+    """Return what one of an org's users is told apart by: nobody without the pepper can try names out, nor compare two orgs."""
+    named = b"\0".join((b"user", org.encode(), user.encode("utf-8", "surrogatepass")))
+    return hmac.digest(pepper, named, "sha256")[:USER_HASH_BYTES].hex()
 
 
 def plain_digest(secret: str) -> bytes:

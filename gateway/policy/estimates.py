@@ -72,4 +72,4 @@ def _choices(request: InferenceRequest) -> int:
 def smallest_bucket_tokens(charges: tuple[Charge, ...]) -> int | None:
     """Return the smallest capacity among the buckets that output is charged to, None without any."""
     counted = (charge for charge in charges if charge.unit in (Unit.OUTPUT, Unit.TOTAL) and charge.kind is not Kind.USE)
-    return min((charge.capacity for charge in counted), default=None)
+    return min((charge.capacity for charge in counted if not charge.shadow), default=None)

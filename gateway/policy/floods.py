@@ -27,7 +27,7 @@ class FloodGuard:
         Only where the key's limit would refuse it as well: not without a limit, nor at a tier that the limit does not hold for.
         """
         rpm = key.limits.rpm
-        if rpm is None or (wanted is not None and (wanted.overflow or wanted.tier in SPENDS_NO_RATES)):
+        if rpm is None or key.limits.shadow or (wanted is not None and (wanted.overflow or wanted.tier in SPENDS_NO_RATES)):
             return
         known = self._keys.get(key.id)
         if known is None or known[0].limit != rpm:

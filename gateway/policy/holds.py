@@ -37,7 +37,7 @@ class Holds:
             charge = bucket.in_force(written)
             capacity = room(charge)
             bounded = charge if capacity == charge.capacity else replace(charge, capacity=capacity)
-            if cost > 0 and bucket.excess(bounded, cost) > 0:
+            if cost > 0 and not written.shadow and bucket.excess(bounded, cost) > 0:
                 cause = Cause.TOO_LARGE if cost > charge.capacity else Cause.LIMIT
                 found.append(Violation(written, bucket.wait_ms(bounded, cost, now_ms), cause))
         return found

@@ -38,6 +38,8 @@ class Entry(msgspec.Struct):
     """It is in the ring no more: whoever goes by it has to ask again."""
     noted_s: float = -LONGEST_S
     """When it was noted last that the key is in use."""
+    meaning: int = 0
+    """By which of the configurations that followed each other it says what the key means."""
 
 
 class Keyring:

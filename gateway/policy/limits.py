@@ -73,7 +73,8 @@ def charges(scope: str, limits: Limits, *, reach: Reach, tenant: bool, ends_walk
         if limit < 1 or capacity * max(1, period_ms) >= EXACT or (dynamic is not None and _outgrows(capacity, rate, dynamic)):
             raise ValueError(f"{dimension} of {limit} is out of range")
         shape = (capacity, rate, period_ms, limit)
-        found.append(Charge(scope, dimension, kind, unit, reach, *shape, tenant, ends_walk, dynamic))
+        ends = ends_walk and not limits.shadow
+        found.append(Charge(scope, dimension, kind, unit, reach, *shape, tenant, ends, dynamic, shadow=limits.shadow))
     return tuple(found)
 
 
@@ -164,7 +165,8 @@ class Bucket(msgspec.Struct):
     def post(self, charge: Charge, units: int) -> None:
         """Add what was used."""
         if charge.kind is not Kind.USE:
-            self.debt = min(EXACT - 1, self.debt + units * weight(charge))
+            most = self.in_force(charge).capacity * weight(charge) if is_bounded(charge) else EXACT - 1
+            self.debt = max(self.debt, min(most, self.debt + units * weight(charge)))
         if charge.dynamic is not None:
             self.posted = min(EXACT - 1, self.posted + units)
 
@@ -219,6 +221,11 @@ class Bucket(msgspec.Struct):
 
     def _period_end_ms(self, charge: Charge) -> int:
         return bounds_ms(self.at_ms, charge.period_ms)[1]
+
+
+def is_bounded(charge: Charge) -> bool:
+    """Return whether a bucket takes no more than it holds: one that refuses nobody would go on telling of a crowd long gone."""
+    return charge.shadow and charge.kind is Kind.RATE
 
 
 def weight(charge: Charge) -> int:

@@ -112,10 +112,16 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     rate_headers: list[tuple[bytes, bytes]] = []
     limited: Reason | msgspec.UnsetType = msgspec.UNSET
     """What refused service within the limits where service over them was looked for."""
+    user_hash: str | None = None
+    """Which of the client's own users it is for, where the key has that noted."""
     explains: bool = False
     """The client asked to hear what became of the request, and its key may."""
+    shadowed: tuple[str, ...] = ()
+    """Limits that would have refused it if they were more than shadows: `scope:dimension`, each once."""
     span: Span | None = None
     """Where it stands in a trace; None where nobody traces it."""
+    overhead_s: float | None = None
+    """From the start to the first call to an upstream, the wait in queues left out; None where there was no call."""
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
@@ -160,6 +166,7 @@ class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     own_cost_nano_usd: int | None = None
     price_version: str | None = None
     cache_write_tokens: int = 0
+    user_hash: str | None = None
 
 
 def short(word: str | None) -> str | None:
@@ -191,4 +198,5 @@ def closed(record: Record, opened: Opened) -> Closed:
         own_cost_nano_usd=record.own_cost_nano_usd,
         price_version=record.price_version,
         cache_write_tokens=record.usage.cache_write,
+        user_hash=record.user_hash,
     )

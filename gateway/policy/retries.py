@@ -43,7 +43,7 @@ class RetryBudget:
     """What was asked for and what was repeated lately, by pool: the name of a model. `ratio` 1 or more is no bound."""
 
     def __init__(self, ratio: float) -> None:
-        self._ratio = ratio
+        self.ratio = ratio
         self._pools: dict[str, _Window] = {}
 
     def request(self, pool: str, now_s: float) -> None:
@@ -53,10 +53,10 @@ class RetryBudget:
 
     def allows(self, pool: str, now_s: float) -> bool:
         """Tell whether work may be repeated once, and count it if so."""
-        if self._ratio >= 1:
+        if self.ratio >= 1:
             return True
         window = self._window(pool, now_s)
-        if sum(window.repeats) >= max(LEAST, floor(self._ratio * sum(window.requests))):
+        if sum(window.repeats) >= max(LEAST, floor(self.ratio * sum(window.requests))):
             return False
         window.repeats[window.second % WINDOW_S] += 1
         return True

@@ -95,7 +95,7 @@ class Upstreams:
     def __init__(self, breaker: Breaker) -> None:
         self.conditions: dict[str, Condition] = {}
         self.cooled_until_ms: dict[str, int] = {}
-        self._breaker = breaker
+        self.breaker = breaker
 
     def is_watched(self, upstream: Upstream) -> bool:
         """Return whether there is anything to be said of the deployment."""
@@ -175,7 +175,7 @@ class Upstreams:
         """Forget what is over."""
         if condition.cooled_until_ms <= now_ms:
             condition.cooled_until_ms = 0
-        if now_ms >= condition.window_ms + self._breaker.window_ms:
+        if now_ms >= condition.window_ms + self.breaker.window_ms:
             condition.window_ms = condition.ended = condition.failed = 0
 
     def _cool_credential(self, credential: str, ending: Ending, now_ms: int) -> None:
@@ -184,7 +184,7 @@ class Upstreams:
 
     def _cooldown_ms(self, ending: Ending) -> int:
         """Return the wait that was asked for and up to a tenth more."""
-        wait_ms = min(ending.hint_ms or COOLDOWN_MS, self._breaker.cooldown_max_ms)
+        wait_ms = min(ending.hint_ms or COOLDOWN_MS, self.breaker.cooldown_max_ms)
         return wait_ms + wait_ms * ending.dice // 10_000
 
     def _count(self, condition: Condition, ending: Ending, now_ms: int, *, probed: bool) -> None:
@@ -208,14 +208,14 @@ class Upstreams:
             self._open(condition, ending, now_ms)
 
     def _is_bad(self, condition: Condition) -> bool:
-        breaker = self._breaker
+        breaker = self.breaker
         if condition.failures >= breaker.failures:
             return True
         return condition.ended >= FEWEST_ENDED and condition.failed * MILLION >= breaker.ratio_ppm * condition.ended
 
     def _open(self, condition: Condition, ending: Ending, now_ms: int) -> None:
         """Open the breaker, twice as long each time, give or take a fifth."""
-        rest_ms = min(self._breaker.max_open_ms, self._breaker.open_ms * 2 ** min(condition.openings, MOST_DOUBLINGS))
+        rest_ms = min(self.breaker.max_open_ms, self.breaker.open_ms * 2 ** min(condition.openings, MOST_DOUBLINGS))
         condition.open_until_ms = now_ms + rest_ms * (8_000 + 4 * ending.dice) // 10_000
         condition.openings += 1
         condition.proven = condition.failures = condition.window_ms = condition.ended = condition.failed = 0

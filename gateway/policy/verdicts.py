@@ -178,6 +178,8 @@ def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     grows = False
     for level in levels:
         charge = level.charge
+        if charge.shadow:  # what refuses nobody is nobody's to mind
+            continue
         grows = grows or level.growth is not None
         if not charge.tenant or charge.kind is not RATE:
             continue
@@ -212,7 +214,7 @@ def _growth_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     remaining_ms = []
     for level in levels:
         charge, growth = level.charge, level.growth
-        if growth is not None and charge.dynamic is not None:
+        if growth is not None and charge.dynamic is not None and not charge.shadow:
             kind = b"requests" if charge.unit is REQUEST else b"tokens"
             used_percent = growth.posted * 100 // max(1, window_quota(charge, charge.dynamic))
             grown[kind] = max(grown.get(kind, (-1, 0)), (used_percent, growth.scale_milli))

@@ -184,6 +184,8 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
         rule = f"{rule}, in each UTC {charge.scope.split(':')[1]}: {most}"
     if charge.dynamic is not None:
         rule = f"{rule}, grows with use up to {charge.dynamic.ceiling_milli / BASE_MILLI:g} times"
+    if charge.shadow:
+        rule = f"{rule}, a shadow: counted, and refuses nothing"
     cost = row.estimate.of(charge.unit)
     return Charged(
         scope=scope,
@@ -196,7 +198,7 @@ def charged(charge: Charge, row: Row, terms: TierTerms) -> Charged:
         cost=cost,
         unit=UNITS[charge.unit],
         ends_walk=charge.ends_walk,
-        fits=cost <= charge.capacity,
+        fits=charge.shadow or cost <= charge.capacity,
         rule=rule,
     )
 

@@ -4,15 +4,19 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.config import Edition
+from gateway.config.carried import rebuilt, revealed
 from gateway.processes.server import Times
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker's place. `api_fd` is the shared listening socket; `control_path` is where the supervisor reaches the worker."""
+    """One worker's place, and the reading of the configuration that it begins with.
+
+    `api_fd` is the shared listening socket; `control_path` is where the supervisor reaches the worker.
+    """
 
     name: str
-    config_path: Path
-    environ: dict[str, str]
+    edition: Edition
     api_fd: int
     control_path: Path
     redis_url: str
@@ -25,8 +29,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         return f"Assignment({self.name!r})"
 
 
-_encoder = msgspec.json.Encoder(enc_hook=str)
-_decoder = msgspec.json.Decoder(Assignment, dec_hook=lambda kind, value: kind(value))
+_encoder = msgspec.json.Encoder(enc_hook=revealed)
+_decoder = msgspec.json.Decoder(Assignment, dec_hook=rebuilt)
 
 
 def encode(assignment: Assignment) -> bytes:

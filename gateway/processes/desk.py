@@ -8,12 +8,34 @@ from gateway.admission.connection import Connection
 from gateway.admission.desk import Desk
 from gateway.admission.discovery import locator
 from gateway.config import Config, compile_catalogue
+from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Tier
 from gateway.policy.charging import upstream_of
+from gateway.processes.latest import Current, Latest
 from gateway.tasks import Owned
 
 CALL_S = 2.0
 """How long one call may take: no request waits for it."""
+
+
+@contextlib.asynccontextmanager
+async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
+    """Open the desk of a configuration."""
+    async with open_admission(config, redis_url) as admission:
+        yield desk_of(admission, lambda: config)
+
+
+def desk_of(admission: Admission, current: Current) -> Desk:
+    """Return the desk at a store, of what is `current` of the configurations that follow each other there."""
+    return Desk(admission, Latest(current, upstreams_of))
+
+
+def upstreams_of(config: Config) -> tuple[Upstream, ...]:
+    """Return the upstreams of a configuration."""
+    # Keys play no part here, so that no pepper has to be made for them.
+    catalogue = compile_catalogue(config, pepper=b"")
+    terms = catalogue.tiers[Tier.DEFAULT]
+    return tuple(upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments)
 
 
 @contextlib.asynccontextmanager
@@ -25,18 +47,3 @@ async def open_admission(config: Config, redis_url: str) -> AsyncIterator[Admiss
         yield Admission(connection, prefix=cell_prefix(config.redis.prefix))
     finally:
         await connection.close()
-
-
-@contextlib.asynccontextmanager
-async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
-    """Open the desk of a configuration."""
-    async with open_admission(config, redis_url) as admission:
-        yield desk_of(config, admission)
-
-
-def desk_of(config: Config, admission: Admission) -> Desk:
-    """Return the desk of a configuration at its store."""
-    # Keys play no part here, so that no pepper has to be made for them.
-    catalogue = compile_catalogue(config, pepper=b"")
-    terms = catalogue.tiers[Tier.DEFAULT]
-    return Desk(admission, [upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments])

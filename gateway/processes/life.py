@@ -23,7 +23,7 @@ ORPHAN_DRAIN_S = 1.0
 
 
 class Gateway(Protocol):
-    """What a worker serves: `api` to clients, `control` (GET /status, GET /metrics) to the supervisor."""
+    """What a worker serves: `api` to clients, `control` (GET /status, GET /metrics, POST /config) to the supervisor."""
 
     @property
     def api(self) -> Asgi:

@@ -9,17 +9,19 @@ import contextlib
 import os
 import pkgutil
 import shutil
+import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from socket import socket
+from typing import Protocol
 
 import msgspec
 import structlog
 
-from gateway.config import Config
+from gateway.config import Config, Edition
 from gateway.embedded.child import Unavailable
 from gateway.embedded.valkey import Valkey
 from gateway.processes.assignment import Assignment
@@ -28,42 +30,52 @@ from gateway.processes.fleet import Fleet
 from gateway.processes.listening import address, listen
 from gateway.processes.pepper import pepper_of
 from gateway.processes.server import Asgi, Server, Times
+from gateway.processes.source import Source
+from gateway.tasks import Owned
 from gateway.telemetry.logs import configure
+from gateway.telemetry.reloads import Standing
 from gateway.telemetry.spans import MISSING, is_installed
 
 log = structlog.get_logger("gateway.supervisor")
 
 
+class Reloading(Protocol):
+    """The configuration that is in force, and what becomes of those that come after it."""
+
+    @property
+    def config(self) -> Config:
+        """Return what is in force."""
+        ...
+
+    @property
+    def standing(self) -> Standing:
+        """Return how it stands with it."""
+        ...
+
+    def ask(self) -> None:
+        """Have the file read again soon."""
+        ...
+
+    async def watch(self) -> None:
+        """Read the file again whenever there is a reason to."""
+        ...
+
+
 Operations = Callable[["Supervisor", Config], AbstractAsyncContextManager[Asgi]]
 Admit = Callable[[Config, Path], Awaitable[None]]
-
-
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the configuration came from: each worker reads it again for itself.
-
-    `sha256` is the file's when it was read, at `read_unix_ms`; `findings` are lines of what deserves a look in it.
-    """
-
-    path: Path
-    environ: Mapping[str, str]
-    sha256: str = ""
-    read_unix_ms: int = 0
-    findings: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Return the path alone: the environment is secret."""
-        return f"Source({str(self.path)!r})"
+Reload = Callable[[Source, Config, bytes, Fleet, Callable[[Config], Awaitable[None]]], Reloading]
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """What the supervisor runs without loading it at start, by name.
 
-    The module that a worker is, the operations port, and what refuses to start on the database.
+    The module that a worker is, the operations port, what refuses to start on the database, and what reads the file again.
     """
 
     worker: str = "gateway.processes.worker"
     operations: str = "gateway.processes.operations:operations"
     database: str = "gateway.processes.database:admit"
+    reloading: str = "gateway.processes.reloading:Reloading"
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,17 +89,31 @@ class Supervisor:
     """One gateway on this machine."""
 
     def __init__(self, config: Config, source: Source, parts: Parts | None = None) -> None:
-        self.config = config
+        self._start = config
+        self._reloading: Reloading | None = None
         self.draining = False
         self.redis_url = ""
         """Where the store is, once it is there."""
-        self.source = source
+        self._source = source
         self._parts = parts or Parts()
         self._state_dir = Path(config.state_dir).resolve()
         self._departure = Departure(insistent=True)
         self._fleet = Fleet(self._parts.worker, [])
+        self._tasks = Owned()
         self._started = asyncio.Event()
         self._addresses = Addresses(api="", ops="")
+
+    @property
+    def config(self) -> Config:
+        """Return the configuration that is in force."""
+        return self._start if self._reloading is None else self._reloading.config
+
+    @property
+    def standing(self) -> Standing:
+        """Return how it stands with the configuration; there is no operations port before there is one."""
+        if self._reloading is None:
+            raise RuntimeError("asked before the workers were started")
+        return self._reloading.standing
 
     def control_sockets(self) -> list[str]:
         """Return where each worker answers GET /status and GET /metrics."""
@@ -111,6 +137,7 @@ class Supervisor:
         return await self._departure.watch(self._live())
 
     async def _live(self) -> int:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
         async with AsyncExitStack() as stack:
             api = stack.enter_context(listen("api", self.config.api.host, self.config.api.port))
             ops = stack.enter_context(listen("ops", self.config.ops.host, self.config.ops.port))
@@ -118,22 +145,39 @@ class Supervisor:
             self._make_state_dir()
             self.redis_url = await self._redis(stack, run_dir)
             await self._admit_database()
-            self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir))
+            pepper = pepper_of(self.config, self._state_dir)
+            self._fleet = Fleet(self._parts.worker, self._assignments(api, run_dir, pepper))
             stack.push_async_callback(self._fleet.kill)
             await self._fleet.start()
+            watching = self._watch_config(pepper)
+            stack.callback(watching.cancel)
             await self._open_operations(stack, ops)
             self._departure.be_patient()
             self._addresses = Addresses(api=address(api), ops=address(ops))
             self._started.set()
             log.info("started", api=address(api), ops=address(ops), workers=self.config.workers)
             await self._departure.asked.wait()
+            watching.cancel()
             whole = await self._leave(api)
         log.info("stopped", whole=whole)
         return 0 if whole else 1
 
     async def _admit_database(self) -> None:
         admit: Admit = pkgutil.resolve_name(self._parts.database)
-        await admit(self.config, self.source.path)
+        await admit(self.config, self._source.path)
+
+    def _watch_config(self, pepper: bytes) -> asyncio.Task[None]:
+        reload: Reload = pkgutil.resolve_name(self._parts.reloading)
+        admit: Admit = pkgutil.resolve_name(self._parts.database)
+        path = self._source.path
+        self._reloading = reload(self._source, self.config, pepper, self._fleet, lambda config: admit(config, path))
+        watching = self._tasks.spawn(self._reloading.watch(), name="config")
+        watching.add_done_callback(tell_of_failure)
+        return watching
+
+    def _reload(self) -> None:
+        if self._reloading is not None:  # before that, the file is about to be read anyway
+            self._reloading.ask()
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)
@@ -163,8 +207,8 @@ class Supervisor:
         valkey = await stack.enter_async_context(Valkey(self._state_dir, run_dir))
         return valkey.url
 
-    def _assignments(self, api: socket, run_dir: Path) -> list[Assignment]:
-        pepper, api_port, shutdown = pepper_of(self.config, self._state_dir), self.config.api, self.config.shutdown
+    def _assignments(self, api: socket, run_dir: Path, pepper: bytes) -> list[Assignment]:
+        api_port, shutdown = self.config.api, self.config.shutdown
         times = Times(
             keep_alive_s=api_port.keep_alive_s,
             receipt_s=api_port.receipt_s,
@@ -174,8 +218,7 @@ class Supervisor:
         return [
             Assignment(
                 name=f"w{number}",
-                config_path=self.source.path.resolve(),
-                environ=dict(self.source.environ),
+                edition=Edition(1, self.config),
                 api_fd=api.fileno(),
                 control_path=run_dir / f"w{number}.sock",
                 redis_url=self.redis_url,
@@ -185,6 +228,12 @@ class Supervisor:
             )
             for number in range(self.config.workers)
         ]
+
+
+def tell_of_failure(watching: asyncio.Task[None]) -> None:
+    """Log what ended a watch that was to go on: nobody waits for it, and no change would be noticed any more."""
+    if not watching.cancelled() and (error := watching.exception()) is not None:
+        log.error("config_watch_ended", exc_info=error)
 
 
 @contextlib.contextmanager

@@ -4,11 +4,8 @@ import os
 import sys
 
 from gateway.app import Gateway, Place
-from gateway.config import ConfigErrors, load
 from gateway.processes.assignment import Assignment
 from gateway.processes.life import main
-
-EXIT_CONFIG = 78
 
 
 def build(assignment: Assignment) -> Gateway:
@@ -19,17 +16,8 @@ def build(assignment: Assignment) -> Gateway:
         state_dir=assignment.state_dir,
         pepper=assignment.pepper,
     )
-    return Gateway(load(assignment.config_path, assignment.environ).config, place)
-
-
-def run() -> int:
-    """Live one worker's life. Return its exit code: 78 where the file has become unusable since the supervisor read it."""
-    try:
-        return main(build)
-    except ConfigErrors as errors:
-        sys.stderr.writelines(f"{line}\n" for line in errors.lines)
-        return EXIT_CONFIG
+    return Gateway(assignment.edition.config, place, assignment.edition.number)
 
 
 if __name__ == "__main__":
-    sys.exit(run())
+    sys.exit(main(build))

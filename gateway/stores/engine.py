@@ -19,6 +19,9 @@ BUSY_TIMEOUT_S = 3.0
 Well below the consumer's lease, which must outlive a full wait.
 """
 
+MIGRATION_S = 600.0
+"""How long one waits for another that migrates the same file: of many workers at start, one does it for all."""
+
 CONNECT_TIMEOUT_S = 3.0
 STATEMENT_TIMEOUT_S = 30.0
 """The longest that a Postgres works on one statement: a report that takes longer is given up, by both ends."""
@@ -65,7 +68,7 @@ class Database:
         if self.file is None:
             return self._postgres(1, statement_timeout_s=0)
         self.file.parent.mkdir(parents=True, exist_ok=True)
-        engine = _sqlite(str(self.file), pool_size=1, query={})
+        engine = _sqlite(str(self.file), pool_size=1, query={}, timeout_s=MIGRATION_S)
         event.listen(engine.sync_engine, "connect", _written_ahead)
         event.listen(engine.sync_engine, "begin", _begin_immediate)
         return engine
@@ -119,10 +122,10 @@ def _ms(duration_s: float) -> str:
     return f"{duration_s * 1000:.0f}"
 
 
-def _sqlite(database: str, *, pool_size: int, query: dict[str, str]) -> AsyncEngine:
+def _sqlite(database: str, *, pool_size: int, query: dict[str, str], timeout_s: float = BUSY_TIMEOUT_S) -> AsyncEngine:
     url = URL.create("sqlite+aiosqlite", database=database, query=query)
     # isolation_level None: the driver's own idea of when a transaction begins would fight ours.
-    connect_args = {"timeout": BUSY_TIMEOUT_S, "isolation_level": None}
+    connect_args = {"timeout": timeout_s, "isolation_level": None}
     return create_async_engine(url, pool_size=pool_size, max_overflow=0, connect_args=connect_args, hide_parameters=True)
 
 

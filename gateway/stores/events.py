@@ -58,6 +58,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     own_cost_nano_usd: int | None = None
     price_version: str | None = None
     cache_write_tokens: int = 0
+    user_hash: str | None = None
 
 
 class UndecodableError(Exception):

@@ -30,10 +30,10 @@ class LookUpError(Exception):
 
 
 class KeyShelf:
-    """The tables of keys and of what they stand under."""
+    """The tables of keys and of what they stand under, by `reader`, whose owner closes it."""
 
-    def __init__(self, url: str) -> None:
-        self._reader = Reader(url)
+    def __init__(self, reader: Reader, url: str) -> None:
+        self._reader = reader
         self._engine = Database(url).open_to_write()
 
     async def find(self, digests: Sequence[bytes]) -> Found | None:
@@ -59,8 +59,7 @@ class KeyShelf:
             raise LookUpError(type(error).__name__) from error
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._reader.close()
+        """Close the connection that uses are noted by."""
         await self._engine.dispose()
 
 

@@ -48,7 +48,7 @@ SHOWN = (
     *("request_id", "key", "org", "project", "model_requested", "model_served", "provider", "tier_requested", "tier_served"),
     *("outcome", "attempts", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd", "estimated"),
     *("queued_ms", "ttft_ms", "duration_ms", "started_unix_ms", "status", "error_code", "route", "stream", "client_request_id"),
-    *("own_cost_nano_usd", "price_version", "cache_write_tokens"),
+    *("own_cost_nano_usd", "price_version", "cache_write_tokens", "user_hash"),
 )
 """The columns of a request's row, in order; money and the start change their names with their units."""
 
@@ -145,12 +145,13 @@ def exported(since_unix_ms: int, *, live: bool) -> Select[Any]:
 
 def _sums(question: Question) -> Select[Any]:
     spans = [WHENS[name][0] for name in WHENS if name in question.by]
+    names = [WHATS[name] for name in question.by if name in WHATS]
     if question.request_id is not None:
-        parts = [sums.one(question.request_id, live=question.live)]
+        parts = [sums.one(question.request_id, names, live=question.live)]
     else:
-        parts = sums.ended(question.since_unix_ms, spans[0] if spans else MONTH)
-        parts += [sums.open_now(question.since_unix_ms)] if question.live else []
-    return sums.total([WHATS[name] for name in question.by if name in WHATS], parts, timed=bool(spans))
+        parts = sums.ended(question.since_unix_ms, spans[0] if spans else MONTH, names)
+        parts += [sums.open_now(question.since_unix_ms, names)] if question.live else []
+    return sums.total(names, parts, timed=bool(spans))
 
 
 def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:

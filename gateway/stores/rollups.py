@@ -30,12 +30,16 @@ Figures = tuple[int, ...]
 Sums = dict[tuple[int, Names], Figures]
 
 
-def _table(name: str) -> Table:
+SERVED = NAMES[NAMES.index("model_served") :]
+"""What does not tell callers apart, of which there are thousands."""
+
+
+def _table(name: str, names: Names = NAMES) -> Table:
     return Table(
         name,
         METADATA,
         Column("start_unix_ms", BigInteger, primary_key=True, autoincrement=False),
-        *(Column(each, Text, primary_key=True) for each in NAMES),
+        *(Column(each, Text, primary_key=True) for each in names),
         *(Column(each, BigInteger, nullable=False) for each in FIGURES),
         sqlite_with_rowid=False,
     )
@@ -63,17 +67,21 @@ def _first_of(day: int) -> int:
 
 
 class Span(msgspec.Struct, frozen=True):
-    """One size of sums: its table, and where the span of an instant begins."""
+    """One size of sums: its table, where the span of an instant begins, and which names it has, the last of `NAMES`."""
 
     table: Table
     start: Callable[[int], int]
+    names: Names = NAMES
 
 
 HOUR = Span(_table("usage_hourly"), start_of_hour)
 DAY = Span(_table("usage_daily"), start_of_day)
 MONTH = Span(_table("usage_monthly"), start_of_month)
-SPANS = (HOUR, DAY, MONTH)
-"""From the smallest: the sums of each are made of the one before."""
+DAY_SERVED = Span(_table("usage_daily_served", SERVED), start_of_day, SERVED)
+"""A day of all callers: some hundred sums, where those of a day by caller are thousands."""
+
+MADE_OF = ((DAY, HOUR), (MONTH, DAY), (DAY_SERVED, DAY))
+SPANS = (HOUR, *(span for span, _ in MADE_OF))
 
 
 def changes(replaced: Iterable[Any], stored: Iterable[Any]) -> Mapping[Span, Sums]:
@@ -84,7 +92,7 @@ def changes(replaced: Iterable[Any], stored: Iterable[Any]) -> Mapping[Span, Sum
     for row in stored:
         _count(hours, row, 1)
     sums = {HOUR: hours}
-    for smaller, span in ((HOUR, DAY), (DAY, MONTH)):
+    for span, smaller in MADE_OF:
         sums[span] = _folded(span, sums[smaller])
     return {span: {place: figures for place, figures in found.items() if any(figures)} for span, found in sums.items()}
 
@@ -107,9 +115,9 @@ def _count(hours: Sums, row: Any, sign: int) -> None:
         row.reasoning_tokens,
         cost or 0,
         own_cost or 0,
-        cost is None,
-        own_cost is None,
-        bool(row.estimated),
+        int(cost is None),
+        int(own_cost is None),
+        int(row.estimated),
     )
     names = tuple([getattr(row, name) or "" for name in NAMES])
     place = start_of_hour(row.started_unix_ms), names
@@ -118,13 +126,13 @@ def _count(hours: Sums, row: Any, sign: int) -> None:
 
 def _sum(held: Figures | None, figures: Figures, sign: int = 1) -> Figures:
     if held is None:
-        return tuple([sign * figure for figure in figures])
+        return figures if sign == 1 else tuple([sign * figure for figure in figures])
     return tuple([total + sign * figure for total, figure in zip(held, figures, strict=True)])
 
 
 def _folded(span: Span, smaller: Sums) -> Sums:
     found: Sums = {}
     for (start, names), figures in smaller.items():
-        place = span.start(start), names
+        place = span.start(start), names[-len(span.names) :]
         found[place] = _sum(found.get(place), figures)
     return found

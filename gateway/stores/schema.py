@@ -43,6 +43,7 @@ EVENTS = Table(
     Column("own_cost_nano_usd", BigInteger),
     Column("price_version", Text),
     Column("cache_write_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("user_hash", Text),
     Index("usage_event_started", "started_unix_ms"),
     Index("usage_event_open", "started_unix_ms", sqlite_where=text("rank = 0"), postgresql_where=text("rank = 0")),
     sqlite_with_rowid=False,

@@ -1,7 +1,8 @@
 """The sums that answer a question, read from what `gateway.stores.rollups` keeps: as few of them, and as large ones, as will do.
 
-A question that begins in the middle of a month takes days up to the next, and hours up to the first of those days. It begins with
-the hour that its instant lies in. Only requests that are still open are looked at themselves, and a single one that is named.
+A question that begins in the middle of a month takes days up to the next, and hours up to the first of those days; one that asks
+for nothing of callers takes the days of all of them. It begins with the hour that its instant lies in. Requests themselves are
+looked at only where they are open, or one is named.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, case, func, literal_column, select
 
 from gateway.stores.events import Rank
 from gateway.stores.partitions import next_month
-from gateway.stores.rollups import DAY, DAY_MS, FIGURES, HOUR, HOUR_MS, MONTH, NAMES, TOKENS, Span
+from gateway.stores.rollups import DAY, DAY_MS, DAY_SERVED, FIGURES, HOUR, HOUR_MS, MONTH, TOKENS, Span
 from gateway.stores.schema import EVENTS
 
 START = "start_unix_ms"
@@ -26,34 +27,41 @@ def total(names: Sequence[str], parts: Sequence[Select[Any]], *, timed: bool) ->
     return select(*groups, *(func.sum(whole.c[name]).label(name) for name in FIGURES)).group_by(*groups)
 
 
-def ended(since_unix_ms: int, finest: Span) -> list[Select[Any]]:
-    """Return the sums of all that began since then and ended, in spans no larger than `finest`."""
+def ended(since_unix_ms: int, finest: Span, names: Sequence[str]) -> list[Select[Any]]:
+    """Return the sums by these names of all that began since then and ended, in spans no larger than `finest`."""
     hours = HOUR.start(min(max(since_unix_ms, 0), LAST_UNIX_MS))
     days = hours if finest is HOUR else -(-hours // DAY_MS) * DAY_MS
-    months = days if finest is not MONTH or MONTH.start(days) == days else next_month(MONTH.start(days))
-    bounds = [(HOUR, hours, days), (DAY, days, months), (MONTH, months, None)]
-    larger = (HOUR, DAY, MONTH).index(finest)
-    bounds[larger] = (finest, bounds[larger][1], None)
-    return [_between(*each) for each in bounds[: larger + 1] if each[1] != each[2]]
+    months = days if MONTH.start(days) == days else next_month(MONTH.start(days))
+    bounds: list[tuple[Span, int, int | None]]
+    if finest is HOUR:
+        bounds = [(HOUR, hours, None)]
+    elif {*names} <= {*DAY_SERVED.names}:
+        bounds = [(HOUR, hours, days), (DAY_SERVED, days, None)]
+    elif finest is DAY:
+        bounds = [(HOUR, hours, days), (DAY, days, None)]
+    else:
+        bounds = [(HOUR, hours, days), (DAY, days, months), (MONTH, months, None)]
+    return [_between(names, *each) for each in bounds if each[1] != each[2]]
 
 
-def open_now(since_unix_ms: int) -> Select[Any]:
+def open_now(since_unix_ms: int, names: Sequence[str]) -> Select[Any]:
     """Return what began since then and has not ended, as sums of one."""
-    return _themselves(EVENTS.c.rank == Rank.OPEN.value, EVENTS.c.started_unix_ms >= HOUR.start(since_unix_ms))
+    return _themselves(names, EVENTS.c.rank == Rank.OPEN.value, EVENTS.c.started_unix_ms >= HOUR.start(since_unix_ms))
 
 
-def one(request_id: str, *, live: bool) -> Select[Any]:
+def one(request_id: str, names: Sequence[str], *, live: bool) -> Select[Any]:
     """Return one request as a sum; one that has not ended only where `live`."""
-    return _themselves(EVENTS.c.request_id == request_id, EVENTS.c.rank >= (Rank.OPEN.value if live else Rank.ABANDONED.value))
+    its_end = EVENTS.c.rank >= (Rank.OPEN.value if live else Rank.ABANDONED.value)
+    return _themselves(names, EVENTS.c.request_id == request_id, its_end)
 
 
-def _between(span: Span, begin: int, end: int | None) -> Select[Any]:
+def _between(names: Sequence[str], span: Span, begin: int, end: int | None) -> Select[Any]:
     columns = span.table.c
-    chosen = select(*(columns[name] for name in (START, *NAMES, *FIGURES))).where(columns[START] >= begin)
+    chosen = select(*(columns[name] for name in (START, *names, *FIGURES))).where(columns[START] >= begin)
     return chosen if end is None else chosen.where(columns[START] < end)
 
 
-def _themselves(*conditions: ColumnElement[bool]) -> Select[Any]:
+def _themselves(names: Sequence[str], *conditions: ColumnElement[bool]) -> Select[Any]:
     figures: dict[str, ColumnElement[Any]] = {
         "requests": literal_column("1"),
         **{name: EVENTS.c[name] for name in TOKENS},
@@ -65,6 +73,6 @@ def _themselves(*conditions: ColumnElement[bool]) -> Select[Any]:
     }
     return select(
         (EVENTS.c.started_unix_ms - EVENTS.c.started_unix_ms % HOUR_MS).label(START),
-        *(func.coalesce(EVENTS.c[name], "").label(name) for name in NAMES),
+        *(func.coalesce(EVENTS.c[name], "").label(name) for name in names),
         *(figures[name].label(name) for name in FIGURES),
     ).where(*conditions)

@@ -54,6 +54,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     own_cost_nano_usd: int | None
     price_version: str | None
     cache_write_tokens: int
+    shadowed: tuple[str, ...]
 
 
 def line_of(record: Record) -> Line:
@@ -98,6 +99,7 @@ def line_of(record: Record) -> Line:
         record.own_cost_nano_usd,
         record.price_version,
         usage.cache_write,
+        record.shadowed,
     )
 
 

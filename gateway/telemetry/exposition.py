@@ -1,36 +1,52 @@
-"""The metrics as Prometheus reads them: every family, its help, its labels, projected from the cells at each scrape.
+"""One worker's metrics, projected from its cells at each scrape, in OpenMetrics' text format.
 
 Rendering takes milliseconds and runs in a thread, never on the event loop. Seconds, tokens and USD.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, product
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, product
 
 import msgspec
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import Metric
 
+from gateway.faults import EndClass
+from gateway.policy.catalogue import Tier
 from gateway.policy.pricing import NANO_USD
-from gateway.telemetry.cells import Cells, Histogram
+from gateway.policy.shadows import DIMENSIONS as SHADOW_DIMENSIONS
+from gateway.policy.shadows import SCOPES as SHADOW_SCOPES
+from gateway.telemetry import families
+from gateway.telemetry.cells import Cells
+from gateway.telemetry.families import Family
+from gateway.telemetry.genai import gen_ai
 from gateway.telemetry.health import LedgerHealth
-from gateway.telemetry.labels import ATTEMPT_OUTCOMES, BUDGETS, OUTCOMES, POSITIONS, STREAM, TIERS, tier
+from gateway.telemetry.histogram import DURATION_BOUNDS_S, FIRST_BYTE_BOUNDS_S, OWN_BOUNDS_S, Histogram
+from gateway.telemetry.labels import (
+    ATTEMPT_OUTCOMES,
+    BUDGETS,
+    DIMENSIONS,
+    DOWNGRADES,
+    LIMITS,
+    NONE,
+    ORG_REASONS,
+    OTHER,
+    OUTCOMES,
+    POSITIONS,
+    STREAM,
+    TIERS,
+    tier,
+)
+from gateway.telemetry.metrics import Key, Values, add, counter, gauge, histogram, page
 
 KINDS = ("input", "cached", "output", "reasoning")
 
-Key = tuple[str, ...]
-Values = Mapping[Key, float]
-Distributions = Mapping[Key, Histogram]
 
-
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class Reading(msgspec.Struct, frozen=True):
     """A gauge that another room keeps: its values by label values, read at each scrape. The label sets must be closed."""
 
-    name: str
-    help: str
-    labels: tuple[str, ...]
+    family: Family
     read: Callable[[], Values]
 
 
@@ -41,117 +57,127 @@ class Build(msgspec.Struct, frozen=True):
     started_unix_s: float
 
 
-class Exposition(Collector):
+class Exposition:
     """One worker's metrics."""
 
-    def __init__(self, cells: Cells, ledger: LedgerHealth, build: Build, readings: Sequence[Reading] = ()) -> None:
+    def __init__(self, cells: Cells, health: LedgerHealth, build: Build, readings: Sequence[Reading] = ()) -> None:
         self._cells = cells
-        self._ledger = ledger
+        self._health = health
         self._build = build
         self._readings = readings
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=CollectorRegistry())
 
     async def render(self) -> bytes:
-        """Return the metrics in the text format."""
-        return await asyncio.to_thread(generate_latest, self._registry)
+        """Return the page."""
+        return await asyncio.to_thread(self._page)
 
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: the registry would collect once to learn the names, before there is anything to collect."""
-        return ()
+    def _page(self) -> bytes:
+        return page(chain(self.collect(), self._process.collect()))
 
     def collect(self) -> Iterator[Metric]:
         """Yield every family."""
         yield from self._requests()
+        yield from self._tiers()
         yield from self._spending()
+        yield from self._orgs()
         yield from self._attempts()
         yield from self._ends()
         yield from self._stores()
+        yield from gen_ai(self._cells)
         for reading in self._readings:
-            yield gauge(reading.name, reading.help, reading.labels, reading.read())
-        yield gauge("tiergate_build_info", "What runs.", ("version",), {(self._build.version,): 1})
-        yield gauge("tiergate_start_time_seconds", "When this worker started.", (), {(): self._build.started_unix_s})
+            yield gauge(reading.family, reading.read())
+        yield gauge(families.BUILD, {(self._build.version,): 1})
+        yield gauge(families.STARTED, {(): self._build.started_unix_s})
 
     def _requests(self) -> Iterator[Metric]:
-        labels = ("route", "tier", "outcome", "stream")
-        counts = zeros(sorted(self._cells.labels.routes), TIERS, OUTCOMES, STREAM)
+        counts = zeros(sorted(self._cells.labels.operations), TIERS, OUTCOMES, STREAM)
         durations: dict[Key, Histogram] = {}
         first_bytes: dict[Key, Histogram] = {}
+        overheads: dict[Key, Histogram] = {}
         for cell in list(self._cells.requests.values()):
             counts[cell.route, cell.tier, cell.outcome, cell.stream] += cell.count
-            add(durations, (cell.route, cell.tier, cell.outcome), cell.duration)
-            add(first_bytes, (cell.route, cell.tier, cell.model), cell.first_byte)
-        yield counter("tiergate_requests_total", "Requests that ended.", labels, counts)
-        yield histogram("tiergate_request_duration_seconds", "From receipt to the end.", labels[:3], durations)
-        help_text = "From receipt to the first content; streams only."
-        yield histogram("tiergate_time_to_first_byte_seconds", help_text, ("route", "tier", "model"), first_bytes)
+            add(durations, (cell.route, cell.tier, cell.outcome), cell.duration, DURATION_BOUNDS_S)
+            add(first_bytes, (cell.route, cell.tier, cell.model), cell.first_byte, FIRST_BYTE_BOUNDS_S)
+            add(overheads, (cell.route,), cell.overhead, OWN_BOUNDS_S)
+        yield counter(families.REQUESTS, counts)
+        yield histogram(families.DURATION, durations)
+        yield histogram(families.FIRST_BYTE, first_bytes)
+        yield histogram(families.OVERHEAD, overheads)
         inflight = zeros(TIERS, STREAM)
         for record in list(self._cells.running.values()):
             inflight[tier(record.tier_served or record.tier_requested), STREAM[record.stream]] += 1
-        yield gauge("tiergate_inflight_requests", "Requests under way.", ("tier", "stream"), inflight)
+        yield gauge(families.INFLIGHT, inflight)
 
-        waits = self._cells.waits.copy()
-        yield histogram("tiergate_queue_wait_seconds", "In the queue of a busy model.", ("tier", "outcome"), waits)
+    def _tiers(self) -> Iterator[Metric]:
+        models = sorted({model for _, model in self._cells.labels.served})
+        grants = zeros(models, [each.value for each in Tier])
+        over_limit = zeros(models)
+        for cell in list(self._cells.requests.values()):
+            if cell.model != NONE:
+                grants[cell.model, cell.tier] += cell.count
+            if cell.model != NONE and cell.tier == Tier.OVER_LIMIT:
+                over_limit[cell.model,] += cell.count
+        yield counter(families.GRANTS, grants)
+        yield counter(families.OVER_LIMIT, over_limit)
+        yield counter(families.DOWNGRADES, counted(DOWNGRADES, self._cells.downgrades))
+        yield histogram(families.QUEUE_WAIT, self._cells.waits.copy())
 
     def _spending(self) -> Iterator[Metric]:
         served = self._cells.labels.served
+        providers = sorted({provider for provider, _ in served})
         tokens: Counter[Key] = zeros(TIERS, sorted({model for _, model in served}), KINDS)
-        nano_usd = zeros(TIERS, sorted({provider for provider, _ in served}))
+        charged, paid = zeros(TIERS, providers), zeros(TIERS, providers)
         for cell in list(self._cells.requests.values()):
             for kind, count in zip(KINDS, (cell.input, cell.cached, cell.output, cell.reasoning), strict=True):
                 tokens[cell.tier, cell.model, kind] += count
-            nano_usd[cell.tier, cell.provider] += cell.cost_nano_usd
-        help_text = "Tokens of answers; input includes cached, output includes reasoning."
-        yield counter("tiergate_tokens_total", help_text, ("tier", "model", "kind"), tokens)
-        usd: Values = {key: value / NANO_USD for key, value in nano_usd.items()}
-        yield counter("tiergate_cost_usd_total", "What orgs were charged.", ("tier", "provider"), usd)
-        alerts = zeros(BUDGETS)
-        alerts.update(self._cells.budget_alerts.copy())
-        yield counter("tiergate_budget_alerts_total", "Budgets that came to their alert.", ("scope",), alerts)
+            charged[cell.tier, cell.provider] += cell.cost_nano_usd
+            paid[cell.tier, cell.provider] += cell.own_cost_nano_usd
+        yield counter(families.TOKENS, tokens)
+        yield counter(families.COST, usd(charged))
+        yield counter(families.OWN_COST, usd(paid))
+        yield counter(families.BUDGET_ALERTS, counted(product(BUDGETS), self._cells.budget_alerts))
+
+    def _orgs(self) -> Iterator[Metric]:
+        orgs = (*sorted(self._cells.labels.orgs), OTHER)
+        spent: dict[Key, int] = {(org,): 0 for org in orgs}
+        spent.update({(org,): nano_usd for org, nano_usd in self._cells.org_nano_usd.copy().items()})
+        yield counter(families.ORG_COST, usd(spent))
+        yield counter(families.ORG_REJECTIONS, counted(product((*orgs, NONE), ORG_REASONS), self._cells.org_rejections))
 
     def _attempts(self) -> Iterator[Metric]:
-        labels = ("provider", "model", "outcome", "attempt")
-        counts: Counter[Key] = Counter()
-        for pair in sorted(self._cells.labels.served):
-            counts.update({(*pair, *rest): 0 for rest in product(ATTEMPT_OUTCOMES, POSITIONS)})
+        served = sorted(self._cells.labels.served)
+        counts = counted((pair + rest for pair in served for rest in product(ATTEMPT_OUTCOMES, POSITIONS)), Counter())
         durations: dict[Key, Histogram] = {}
         for key, cell in list(self._cells.attempts.items()):
-            counts[key] += sum(cell.buckets)
-            add(durations, key[:2], cell)
-        yield counter("tiergate_upstream_attempts_total", "Calls to upstreams that were sent.", labels, counts)
-        help_text = "One call to an upstream, to its end."
-        yield histogram("tiergate_upstream_attempt_duration_seconds", help_text, labels[:2], durations)
+            counts[key[:4]] += cell.duration.count
+            add(durations, key[:2], cell.duration, DURATION_BOUNDS_S)
+        yield counter(families.ATTEMPTS, counts)
+        yield histogram(families.ATTEMPT_DURATION, durations)
 
     def _ends(self) -> Iterator[Metric]:
-        rejections = zeros(TIERS, sorted(self._cells.labels.reasons))
-        rejections.update(self._cells.rejections.copy())
-        yield counter("tiergate_rejections_total", "Requests refused before admission.", ("tier", "reason"), rejections)
-        labels = ("from_model", "to_model", "reason")
-        yield counter("tiergate_fallbacks_total", "Moves to another model.", labels, self._cells.fallbacks.copy())
-        sides = zeros(("client", "upstream", "drain"))
-        sides.update(self._cells.interruptions.copy())
-        yield counter("tiergate_stream_interruptions_total", "Streams that broke after content.", ("side",), sides)
-        strange: Counter[Key] = Counter(dict.fromkeys(sorted(self._cells.labels.served), 0))
-        strange.update(self._cells.strange_events.copy())
-        help_text = "Events of streams that were no chunk, and were left out."
-        yield counter("tiergate_stream_events_dropped_total", help_text, ("provider", "model"), strange)
+        cells = self._cells
+        reasons = sorted(cells.labels.reasons)
+        yield counter(families.REJECTIONS, counted(product(TIERS, reasons), cells.rejections))
+        yield counter(families.LIMIT_REFUSALS, counted(product(LIMITS, DIMENSIONS), cells.limit_refusals))
+        shadows = product(SHADOW_SCOPES, SHADOW_DIMENSIONS)
+        yield counter(families.SHADOW_REJECTIONS, counted(shadows, cells.shadows))
+        moves = ((*pair, reason.value) for pair in sorted(cells.labels.fallbacks) for reason in EndClass)
+        yield counter(families.FALLBACKS, counted(moves, cells.fallbacks))
+        yield counter(families.INTERRUPTIONS, counted(product(("client", "upstream", "drain")), cells.interruptions))
+        yield counter(families.STRANGE_EVENTS, counted(sorted(cells.labels.served), cells.strange_events))
 
     def _stores(self) -> Iterator[Metric]:
-        ledger = self._ledger
-        yield gauge("tiergate_usage_stream_length", "Ledger events not yet stored.", (), {(): ledger.length})
-        yield gauge("tiergate_usage_stream_pending", "Of these, in the consumer's hands.", (), {(): ledger.pending})
-        help_text = "Age of the oldest ledger event not yet stored."
-        yield gauge("tiergate_usage_stream_oldest_age_seconds", help_text, (), {(): ledger.oldest_age_s})
-        yield counter("tiergate_usage_stored_total", "Ledger events stored.", (), {(): ledger.stored_count})
-        yield counter("tiergate_usage_dead_total", "Ledger events that can never be stored.", (), {(): ledger.dead_count})
-        help_text = "Traces of requests that were not stored."
-        yield counter("tiergate_traces_dropped_total", help_text, (), {(): ledger.dropped_count})
-        yield counter("tiergate_spans_exported_total", "Spans that the collector took.", (), {(): ledger.spans_exported_count})
-        help_text = "Spans that found no room, or that the collector did not take."
-        yield counter("tiergate_spans_dropped_total", help_text, (), {(): ledger.spans_dropped_count})
-        errors: Values = {(op,): count for op, count in ledger.redis_errors.copy().items()}
-        yield counter("tiergate_redis_errors_total", "Calls to Redis that failed.", ("op",), errors)
+        health = self._health
+        yield gauge(families.USAGE_LENGTH, {(): health.length})
+        yield gauge(families.USAGE_PENDING, {(): health.pending})
+        yield gauge(families.USAGE_AGE, {(): health.oldest_age_s})
+        yield counter(families.USAGE_STORED, {(): health.stored_count})
+        yield counter(families.USAGE_DEAD, {(): health.dead_count})
+        yield counter(families.TRACES_DROPPED, {(): health.dropped_count})
+        yield counter(families.SPANS_EXPORTED, {(): health.spans_exported_count})
+        yield counter(families.SPANS_DROPPED, {(): health.spans_dropped_count})
+        yield counter(families.REDIS_ERRORS, {(op,): count for op, count in health.redis_errors.copy().items()})
+        yield histogram(families.REDIS_DURATION, {(op,): found for op, found in health.redis_calls.items()})
 
 
 def zeros(*values: Iterable[str]) -> Counter[Key]:
@@ -159,32 +185,13 @@ def zeros(*values: Iterable[str]) -> Counter[Key]:
     return Counter(dict.fromkeys(product(*values), 0))
 
 
-def add(found: dict[Key, Histogram], key: Key, more: Histogram) -> None:
-    """Add a distribution to those found; one without values makes no series."""
-    if any(more.buckets):
-        found.setdefault(key, Histogram(more.bounds_s)).merge(more)
+def counted(keys: Iterable[Key], counts: Counter[Key]) -> Counter[Key]:
+    """Return the counts, and a zero for each of these keys that has none."""
+    found: Counter[Key] = Counter(dict.fromkeys(keys, 0))
+    found.update(counts.copy())
+    return found
 
 
-def counter(name: str, help_text: str, labels: Sequence[str], values: Values) -> Metric:
-    """Return a family of counters."""
-    family = CounterMetricFamily(name, help_text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
-
-
-def gauge(name: str, help_text: str, labels: Sequence[str], values: Values) -> Metric:
-    """Return a family of gauges."""
-    family = GaugeMetricFamily(name, help_text, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
-
-
-def histogram(name: str, help_text: str, labels: Sequence[str], distributions: Distributions) -> Metric:
-    """Return a family of histograms."""
-    family = HistogramMetricFamily(name, help_text, labels=labels)
-    for key, each in distributions.items():
-        ends = [*(f"{bound:g}" for bound in each.bounds_s), "+Inf"]
-        family.add_metric(key, list(zip(ends, accumulate(each.buckets), strict=True)), each.sum_s)
-    return family
+def usd(nano_usd: Values) -> Values:
+    """Return money as metrics have it."""
+    return {key: value / NANO_USD for key, value in nano_usd.items()}

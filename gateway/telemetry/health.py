@@ -1,12 +1,21 @@
 """How the stores do, as their rooms tell it: plain numbers for the next scrape."""
 
 from collections import Counter
+from collections.abc import Iterable
+
+from gateway.telemetry.histogram import OWN_BOUNDS_S, Histogram
+
+BEHIND = ("ledger", "traces")
+"""What is written behind the requests."""
 
 
 class LedgerHealth:
-    """What the ledger's consumer, the keeper of traces, the exporter of spans and the callers of Redis report."""
+    """What the ledger's consumer, the keeper of traces, the exporter of spans and the callers of Redis report.
 
-    def __init__(self) -> None:
+    `ops` are the scripts that are called.
+    """
+
+    def __init__(self, ops: Iterable[str] = ()) -> None:
         self.length = 0
         self.pending = 0
         self.oldest_age_s = 0.0
@@ -15,7 +24,8 @@ class LedgerHealth:
         self.dropped_count = 0
         self.spans_exported_count = 0
         self.spans_dropped_count = 0
-        self.redis_errors: Counter[str] = Counter(ledger=0, traces=0)
+        self.redis_calls = {op: Histogram(OWN_BOUNDS_S) for op in ops}
+        self.redis_errors: Counter[str] = Counter(dict.fromkeys((*self.redis_calls, *BEHIND), 0))
 
     def backlog(self, length: int, pending: int, oldest_age_s: float) -> None:
         """Take what waits in the ledger's stream."""
@@ -39,6 +49,10 @@ class LedgerHealth:
             self.spans_exported_count += count
         else:
             self.spans_dropped_count += count
+
+    def redis_answered(self, op: str, took_s: float) -> None:
+        """Count a call that was answered."""
+        self.redis_calls[op].add(took_s)
 
     def redis_failed(self, op: str) -> None:
         """Count a failed call; `op` is a word of the code's, never of a request's."""

@@ -47,7 +47,7 @@ class Tenants(msgspec.Struct, frozen=True):
     keys: MintedKeys
     terms: Terms
     declared_keys: Callable[[], Sequence[KeyView]]
-    declared: Declared
+    declared: Callable[[], Declared]
 
 
 class Rooms(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Orgs, plans and projects over the admin API: those of the database are put and deleted, those of the file are shown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Annotated, Any, Literal
 
@@ -70,13 +70,15 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 class AdminTerms:
     """Those of the file and those of the database, which have no names in common."""
 
-    def __init__(self, terms: Terms, declared: Declared) -> None:
+    def __init__(self, terms: Terms, declared: Callable[[], Declared]) -> None:
         self._terms = terms
         self._declared = declared
 
     async def page(self, kind: Kind, org: str | None, after: str | None, limit: int) -> TermPage:
         """Return some of a kind, from behind a name on."""
-        named = {name: of_file(Term(kind=kind, name=name, org=org), text) for name, text in self._declared.of(kind, org).items()}
+        named = {
+            name: of_file(Term(kind=kind, name=name, org=org), text) for name, text in self._declared().of(kind, org).items()
+        }
         for view in await self._terms.many(kind, org):
             named.setdefault(view.name, ShownTerm(**msgspec.structs.asdict(view), source="database"))
         found = [*islice((named[name] for name in sorted(named) if after is None or name > after), limit + 1)]
@@ -84,7 +86,7 @@ class AdminTerms:
 
     async def one(self, term: Term) -> ShownTerm:
         """Return one. Raises NotFound."""
-        if (text := self._declared.of(term.kind, term.org).get(term.name)) is not None:
+        if (text := self._declared().of(term.kind, term.org).get(term.name)) is not None:
             return of_file(term, text)
         return ShownTerm(**msgspec.structs.asdict(await self._terms.one(term)), source="database")
 
@@ -96,14 +98,14 @@ class AdminTerms:
 
     async def delete(self, request: Asked, term: Term) -> Removed:
         """Take one away. Raises NotFound, Conflict and Outdated."""
-        if term.name in self._declared.of(term.kind, term.org):
+        if term.name in self._declared().of(term.kind, term.org):
             raise Conflict(f"{term.subject} is declared in the configuration file: change it there")
         told = await self._terms.delete(request.user.name, term, expected_unix_ms(request))
         return Removed(term.kind, term.name, term.org, told)
 
     async def check_org(self, org: str) -> None:
         """Raise NotFound unless there is such an org, whose projects may be asked for."""
-        if org not in self._declared.projects:
+        if org not in self._declared().projects:
             await self.one(Term(kind="org", name=org))
 
 

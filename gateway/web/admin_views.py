@@ -10,6 +10,7 @@ from litestar.params import QueryParameter
 from gateway.policy.treasury import BudgetState
 from gateway.stores.audit import Sought
 from gateway.stores.tenancy import AuditRow
+from gateway.telemetry.reloads import Standing
 from gateway.web.told import errors
 
 MOST_ROWS = 1_000
@@ -38,16 +39,9 @@ class AuditPage(msgspec.Struct, frozen=True):
     next: int | None
 
 
-class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration that is running: every field with its default, secrets and digests hidden.
+class Configuration(Standing, frozen=True, kw_only=True):
+    """The configuration that is in force, how it stands with it, and every field with its default, secrets and digests hidden."""
 
-    `sha256` is the file's when it was read, `findings` are lines of what deserves a look in it.
-    """
-
-    path: str
-    sha256: str
-    read_unix_ms: int
-    findings: tuple[str, ...]
     document: dict[str, Any]
 
 
@@ -63,7 +57,7 @@ class Views(msgspec.Struct, frozen=True):
 
     budgets: Budgets
     audit: Audit
-    configuration: Configuration
+    configuration: Callable[[], Configuration]
 
 
 def view_routes(views: Views) -> Sequence[Any]:
@@ -96,6 +90,6 @@ def view_routes(views: Views) -> Sequence[Any]:
     @get("/config", summary="Which configuration is running?", responses=errors(), sync_to_thread=False)
     def show_configuration() -> Configuration:
         """Return it, with where it came from and when it was read."""
-        return views.configuration
+        return views.configuration()
 
     return list_budgets, list_changes, show_configuration

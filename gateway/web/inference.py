@@ -42,6 +42,10 @@ LONGEST_CLIENT_ID = 200
 """A client's own request id is kept up to this length; it is for people to find things by, not for storage."""
 
 
+OPERATIONS = {Endpoint.COMPLETIONS: "text_completion", Endpoint.EMBEDDINGS: "embeddings"}
+"""All else is chat, by whatever contract."""
+
+
 class Clocks(msgspec.Struct, frozen=True):
     """Time and identity, as the root hands them in: monotonic seconds, Unix milliseconds, a fresh id with 64 random bits."""
 
@@ -70,6 +74,10 @@ class Floor:
         self.buffered = Buffered(caps.buffered_bytes)
         self.watchers = Owned()
 
+    def go_by(self, caps: Caps) -> None:
+        """Take on as much as other caps say from now on."""
+        self.caps, self.buffered.most_bytes = caps, caps.buffered_bytes
+
     def check_room(self) -> None:
         """Raise `Overloaded` when this worker has all it can carry; the request that asks is counted already."""
         if len(self.sweep) > self.caps.inflight or self.buffered.full:
@@ -84,6 +92,11 @@ class Route(msgspec.Struct, frozen=True):
     contract: Contract = OPENAI
     counts: bool = False
     """Only how many tokens a prompt has is asked here."""
+
+    @property
+    def operation(self) -> str:
+        """Return what OpenTelemetry calls what is asked for here."""
+        return OPERATIONS.get(self.endpoint, "chat")
 
     @property
     def manner(self) -> Manner:

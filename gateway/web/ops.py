@@ -3,23 +3,28 @@
 It asks each worker on its private socket and serves no client's request.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from importlib.metadata import version
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
-from litestar import Litestar, Response, get
+from litestar import Litestar, Request, Response, get
 from litestar.openapi import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, SecurityScheme
+from msgspec.structs import replace
 
+from gateway.telemetry.reloads import Standing
 from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
 from gateway.web.gate import Gate
-from gateway.web.join import Join
+from gateway.web.join import OPENMETRICS_TYPE, TEXT_TYPE, Join, wants_openmetrics
 from gateway.web.workers import PROBE_S, Workers
 
-TEXT_FORMAT = "text/plain; version=0.0.4"
+Whole = Callable[[], Awaitable[bytes]]
+"""Returns the metrics that are told once for all workers."""
 
 
 class OpsView(Protocol):
@@ -28,6 +33,11 @@ class OpsView(Protocol):
     @property
     def draining(self) -> bool:
         """Say whether the gateway is on its way out."""
+        ...
+
+    @property
+    def standing(self) -> Standing:
+        """Return how it stands with the configuration."""
         ...
 
     def control_sockets(self) -> list[str]:
@@ -41,14 +51,26 @@ class Status(msgspec.Struct, frozen=True):
     ready: bool = False
     degraded: bool = False
     redis: str | None = None
+    generation: int | None = None
 
 
 class WorkerState(msgspec.Struct, frozen=True):
-    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`; and its store: `ok`, `failing` or `unavailable`."""
+    """One worker: `ready`, `degraded`, `not_ready`, or `unreachable`; its store: `ok`, `failing` or `unavailable`.
+
+    `generation` is the reading of the configuration that it goes by.
+    """
 
     worker: int
     state: str
     redis: str | None = None
+    generation: int | None = None
+
+
+class InForce(msgspec.Struct, frozen=True):
+    """The reading of the configuration that is in force; the hash is the same where two mean the same."""
+
+    generation: int
+    hash: str
 
 
 class Liveness(msgspec.Struct, frozen=True):
@@ -62,10 +84,11 @@ class Readiness(msgspec.Struct, frozen=True):
 
     status: str
     workers: list[WorkerState]
+    config: InForce | None = None
 
 
-def build_ops(view: OpsView, rooms: Rooms, gate: Gate) -> Litestar:
-    """Return the application of the operations port."""
+def build_ops(view: OpsView, rooms: Rooms, gate: Gate, whole: Whole) -> Litestar:
+    """Return the application of the operations port; `whole` tells what no worker does."""
     workers, joined = Workers(view.control_sockets), Join()
 
     @get("/livez", summary="Is the event loop turning?", tags=["health"])
@@ -83,12 +106,16 @@ def build_ops(view: OpsView, rooms: Rooms, gate: Gate) -> Litestar:
         """Answer 200 when one would, else 503, and say how each worker is."""
         pages = await workers.ask("/status", timeout_s=PROBE_S)
         readiness = readiness_of([status_of(page) for page in pages], draining=view.draining)
+        readiness = replace(readiness, config=InForce(view.standing.generation, view.standing.hash))
         return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
 
-    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"], media_type=TEXT_FORMAT)
-    async def metrics() -> bytes:
-        """Return every worker's metrics on one page."""
-        return joined.join(await workers.ask("/metrics"))
+    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"], media_type=TEXT_TYPE)
+    async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """Return every worker's metrics on one page, with exemplars for who asks for OpenMetrics."""
+        openmetrics = wants_openmetrics(request.headers.get("accept", ""))
+        pages, once = await asyncio.gather(workers.ask("/metrics"), whole())
+        page = joined.join(pages, once, openmetrics=openmetrics)
+        return Response(page, media_type=OPENMETRICS_TYPE if openmetrics else TEXT_TYPE)
 
     return Litestar(
         route_handlers=[livez, readyz, metrics, admin_router(rooms, gate)],
@@ -111,7 +138,10 @@ def status_of(answered: bytes | None) -> Status | None:
 
 def readiness_of(statuses: list[Status | None], *, draining: bool) -> Readiness:
     """Return whether requests are served."""
-    states = [WorkerState(worker, state_of(each), each.redis if each else None) for worker, each in enumerate(statuses)]
+    states = [
+        WorkerState(worker, state_of(each), each.redis if each else None, each.generation if each else None)
+        for worker, each in enumerate(statuses)
+    ]
     if draining:
         return Readiness("draining", states)
     serves = any(status is not None and status.ready for status in statuses)

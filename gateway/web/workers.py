@@ -6,6 +6,12 @@ from collections.abc import Callable
 import httpx
 
 TIMEOUT_S = 2.0
+TELL_S = 10.0
+"""To take another configuration: a large one is compiled for a while."""
+
+MOST_REASON = 200
+"""Characters of why a worker did not."""
+
 PROBE_S = 0.5
 """For whoever is probed in turn: orchestrators and balancers wait a second."""
 
@@ -19,6 +25,17 @@ class Workers:
     async def ask(self, path: str, *, timeout_s: float = TIMEOUT_S) -> list[bytes | None]:
         """Return each worker's answer to GET `path`."""
         return await asyncio.gather(*(ask(socket, path, timeout_s) for socket in self._sockets()))
+
+
+async def tell(socket: str, edition: bytes) -> str | None:
+    """Tell one worker of a reading of the configuration. Return why it did not take it, None where it did."""
+    transport = httpx.AsyncHTTPTransport(uds=socket, verify=False)
+    async with httpx.AsyncClient(transport=transport, timeout=TELL_S, trust_env=False) as client:
+        try:
+            response = await client.post("http://worker/config", content=edition)
+        except httpx.HTTPError as error:
+            return type(error).__name__
+    return None if response.is_success else f"status {response.status_code}: {response.text[:MOST_REASON]}"
 
 
 async def ask(socket: str, path: str, timeout_s: float) -> bytes | None:

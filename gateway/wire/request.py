@@ -78,6 +78,13 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         options = self.fields.get("stream_options")
         return isinstance(options, dict) and bool(options.get("continuous_usage_stats"))
 
+    @property
+    def user(self) -> str:
+        """Return which of the client's own users it is for, as that is told on its endpoint; empty where it is not."""
+        metadata = self.fields.get("metadata") if self.endpoint is Endpoint.MESSAGES else None
+        found = metadata.get("user_id") if isinstance(metadata, dict) else self.fields.get("user")
+        return found if isinstance(found, str) else ""
+
     def leaving(self, name: str) -> bytes | None:
         """Return a field as it leaves: as the gateway has changed it, else as the client wrote it; None where it is left out."""
         return self.changes[name] if name in self.changes else self.members.value(name)

@@ -9,7 +9,8 @@ import msgspec
 
 from gateway.config import Config
 from gateway.embedded.child import Unavailable
-from gateway.processes.supervisor import Parts, Source, Supervisor
+from gateway.processes.source import Source
+from gateway.processes.supervisor import Parts, Supervisor
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 import msgspec
@@ -18,7 +18,7 @@ from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import DONE, SSE, answers, event
 from tests.fakes.wire import Wire, post
 from tests.integration.load.served import Served, settings
-from tests.integration.processes.conditions import until
+from tests.integration.processes.conditions import LONGEST_START_S, until
 from tests.running import HEADERS
 from tests.valkey import Valkey
 
@@ -86,10 +86,8 @@ class Leaving(Served):
         self._database = f"sqlite:///{directory / 'ledger.db'}"
         self.client = httpx.AsyncClient(headers=HEADERS, timeout=30, trust_env=False, limits=httpx.Limits(max_connections=None))
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        await until(self.has_come_up)
-        return self
+    async def _comes_up(self) -> None:
+        await until(self.has_come_up, within_s=LONGEST_START_S)
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.client.aclose()

@@ -21,7 +21,6 @@ CASES: Mapping[str, int] = {
 """How many there are of each kind; they are numbered from 1."""
 
 WAITING: Mapping[str, str] = {
-    "cfg_02": "a configuration that is read again while it is in use",
     "use_16": "answers from a cache",
 }
 """What the subject of a case is that is not there yet."""

@@ -102,7 +102,8 @@ async def test_dep_06_requests_that_are_cancelled_while_they_connect_leave_the_p
     dep.models.acts[name] = answers()
     plain = [await dep.ask(model=name) for _ in range(POOL)]
     assert [answer.status_code for answer in plain] == [200] * POOL
-    occupied = {deployment: transport.occupancy() for deployment, transport in dep.run.gateway._transports.items()}
+    transports = dep.run.gateway._corridor.snapshot.transports
+    occupied = {deployment: transport.occupancy() for deployment, transport in transports.items()}
     assert {(each.busy, each.waiting) for each in occupied.values()} == {(0, 0)}
     assert await dep.run.leases() == 0
 
@@ -145,11 +146,13 @@ async def is_degraded(gateway: Leaving) -> bool:
     """Return whether it is ready all the same, and says what it does without."""
     status, found = await probe(gateway, "/readyz")
     assert (status, found["status"]) == (200, "ready"), "it serves by its own share"
-    return bool(found["workers"] == [{"worker": 0, "state": "degraded", "redis": "unavailable"}])
+    return bool(found["workers"] == [{"worker": 0, "state": "degraded", "redis": "unavailable", "generation": 1}])
 
 
 async def is_whole(gateway: Leaving) -> bool:
-    return bool((await probe(gateway, "/readyz"))[1]["workers"] == [{"worker": 0, "state": "ready", "redis": "ok"}])
+    return bool(
+        (await probe(gateway, "/readyz"))[1]["workers"] == [{"worker": 0, "state": "ready", "redis": "ok", "generation": 1}]
+    )
 
 
 STREAMS = 10

@@ -80,12 +80,20 @@ async def test_met_01_every_scrape_says_the_same(several: Several) -> None:
     for _ in range(10):
         answers = await asyncio.gather(*(several.ask(user="quick") for _ in range(10)))
         assert {answer.status_code for answer in answers} == {200}
+    await until(lambda: has_counted(several, before + 100))
     assert [await several.answered() for _ in range(20)] == [before + 100] * 20
     assert len(by_label(await several.numbers(), REQUESTS, "worker")) == WORKERS
 
 
+async def has_counted(several: Several, count: float) -> bool:
+    """Return whether so many have ended: the last is counted when it is settled, a moment after its answer."""
+    return await several.answered() == count
+
+
 async def test_met_03_no_total_falls_when_a_worker_dies(several: Several) -> None:
+    counted = await several.answered()
     await asyncio.gather(*(several.ask(user="quick") for _ in range(10)))
+    await until(lambda: has_counted(several, counted + 10))
     before = await several.numbers()
     counters = [series for series in before if "_total{" in series or "_count{" in series or "_bucket{" in series]
     seen = [before]
@@ -96,7 +104,7 @@ async def test_met_03_no_total_falls_when_a_worker_dies(several: Several) -> Non
         seen.append(await several.numbers())
     for earlier, later in pairwise(seen):
         assert [series for series in counters if later[series] < earlier[series]] == []
-    assert total(seen[-1], REQUESTS) == total(before, REQUESTS) + 5
+    await until(lambda: has_counted(several, total(before, REQUESTS) + 5))
 
 
 async def test_met_04_the_gauges_of_the_dead_die_with_them(several: Several) -> None:

@@ -317,3 +317,17 @@ async def test_uses_are_told_once_a_minute_and_all_at_once(world: World) -> None
     await world.entered()
     await world.keys.tell_uses()
     assert world.shelf.used[1:] == [{"k1": START_UNIX_MS + round(1000 * NOTED_EVERY_S)}]
+
+
+async def test_what_a_key_means_is_worked_out_anew_beside_another_configuration(world: World) -> None:
+    first = await world.entered()
+    world.keys.renew()
+    again = world.enter()
+    assert isinstance(again, Principal)
+    assert (again.key is first.key, again.key.edition > first.key.edition) == (False, True)
+    assert (world.shelf.asked, world.meant) == (1, 2), "the database is not asked again"
+    assert world.enter().key is again.key  # type: ignore[union-attr]  # who is known enters at once
+    world.now_s += KNOWN_S
+    entering = world.enter()
+    assert not isinstance(entering, Principal)
+    assert ((await entering).key is again.key, world.meant) == (True, 2)

@@ -1,7 +1,8 @@
 """Minted keys through a running gateway: all that a key of the file may and may not, by a definition; changes hold at once."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ from sqlalchemy import text
 
 from gateway.policy.credentials import digest, plain_digest
 from gateway.policy.keys import REVOKED
+from gateway.stores.engine import Database
 from gateway.stores.minted import Draft, Edit, Wanted
 from gateway.stores.terms import Term
+from gateway.stores.versions import upgrade
 from tests.fakes.openai import answers, silence
 from tests.integration.minting import ACTOR, Fleet, fleet
 from tests.integration.scene import bearer
+from tests.postgres import Postgres
 from tests.running import PEPPER, SECRET
 from tests.valkey import Valkey
+
+Change = Callable[[], Awaitable[None]]
 
 
 @pytest.fixture
@@ -163,12 +169,34 @@ async def test_a_damaged_key_is_a_500_of_its_own(gate: Fleet) -> None:
     assert await code(gate, damaged) == (200, None)
 
 
-async def test_without_the_database_the_known_are_served_and_the_unknown_wait(gate: Fleet, tmp_path: Path) -> None:
+async def test_without_its_file_the_known_are_served_and_the_unknown_wait(gate: Fleet, tmp_path: Path) -> None:
+    file, away = tmp_path / "tiergate.db", tmp_path / "away.db"
+
+    async def lose() -> None:
+        file.rename(away)
+
+    async def find_again() -> None:
+        away.rename(file)
+
+    await served_without_a_database(gate, lose, find_again)
+
+
+async def test_without_its_postgres_the_known_are_served_and_the_unknown_wait(valkey: Valkey, tmp_path: Path) -> None:
+    with Postgres() as server:
+        database = server.create()
+        await upgrade(Database(database))
+        async with fleet(1, valkey, database, tmp_path) as gate:
+            await served_without_a_database(
+                gate, partial(asyncio.to_thread, server.stop), partial(asyncio.to_thread, server.start)
+            )
+
+
+async def served_without_a_database(gate: Fleet, lose: Change, find_again: Change) -> None:
     known, _ = await gate.mint("known")
     unmet, _ = await gate.mint("unmet")
     assert await code(gate, known) == (200, None)
-    file, away = tmp_path / "tiergate.db", tmp_path / "away.db"
-    file.rename(away)
+    await gate.runs[0].rows()  # nothing is left to write
+    await lose()
     gate.runs[0].gateway._keys._ring.outdate(1)
     try:
         assert await code(gate, known) == (200, None)
@@ -180,5 +208,5 @@ async def test_without_the_database_the_known_are_served_and_the_unknown_wait(ga
         assert (models.status_code, models.json()["error"]["code"]) == (503, "auth_unavailable")
         assert await code(gate, f"{unmet[:-1]}~") == (401, "invalid_api_key")
     finally:
-        away.rename(file)
+        await find_again()
     await gate.comes(0, unmet, 200)

@@ -204,13 +204,13 @@ async def test_what_was_not_sent_is_not_sent_for_nobody(provider: Scene) -> None
     async with Wire(provider.run.url) as wire:
         await wire.send(post(body("nowhere"), *HEADERS.items()))
         async with asyncio.timeout(5.0):
-            while not provider.run.gateway._transports["nowhere/nowhere/up-nowhere"].occupancy().waiting:
+            while not provider.run.gateway._corridor.snapshot.transports["nowhere/nowhere/up-nowhere"].occupancy().waiting:
                 await asyncio.sleep(0)
     await provider.run.gateway._sweep.empty.wait()
     assert len(provider.run.gateway._corridor.remainders) == 0
     for _ in range(5):
         await asyncio.sleep(0)  # a cancellation takes a turn or two
-    assert provider.run.gateway._transports["nowhere/nowhere/up-nowhere"].occupancy().waiting == 0
+    assert provider.run.gateway._corridor.snapshot.transports["nowhere/nowhere/up-nowhere"].occupancy().waiting == 0
     assert await row_of(provider) == ("cancelled", False, 0, 0)
 
 

@@ -61,6 +61,13 @@ BUGS = (
         "if claim.scope then hold(",
         "if claim.scope and claim.group[REACH] ~= 1 then hold(",
     ),
+    script("a shadow refuses", "rows", " and group[c + ENDS] ~= SHADOW then", " then"),
+    script(
+        "a shadow takes more than it holds",
+        "ends",
+        "group[c + ENDS] == SHADOW and group[c + CAPACITY] * period or MOST",
+        "MOST",
+    ),
     script(
         "hash expired under holds", "core", "if scope.touched and scope[LEASES] == 0 then call(", "if scope.touched then call("
     ),

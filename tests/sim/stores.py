@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.admission.client import Admission, cell_prefix
+from gateway.admission.client import THE_CELL, Admission, cell_prefix
 from gateway.admission.connection import Connection
 from gateway.admission.discovery import locator
 from gateway.policy.admission import Precedence
@@ -38,11 +38,10 @@ async def connected(url: str) -> AsyncIterator[Connection]:
         await connection.close()
 
 
-def comparison(seed: int, connection: Connection, tally: Tally, prefix: str | None = None) -> Comparison:
+def comparison(seed: int, connection: Connection, tally: Tally, prefix: str = THE_CELL) -> Comparison:
     """Return a program that has not begun, on a store of its own keys."""
     clock = Clock()
-    place = {} if prefix is None else {"prefix": prefix}
-    return Comparison(seed, connection, Admission(connection, clock=clock, breaker=BREAKER, **place), clock, tally)
+    return Comparison(seed, connection, Admission(connection, clock=clock, breaker=BREAKER, prefix=prefix), clock, tally)
 
 
 async def compare_on_one() -> bool:

@@ -71,8 +71,17 @@ KEYS = (
         project_budgets={"search": Budget(nano_usd=900_000_000_000, period="week")},
         project_limits={"search": Limits(rpm=12, tpm=1_800, concurrency=7)},
     ),
+    Key(
+        id="watched",
+        name="watched",
+        org="acme",
+        plan="p",
+        limits=Limits(rpm=4, tpm=120, rpd=9, concurrency=2, shadow=True, dynamic=Dynamic(window_ms=5_000, ceiling_milli=1_500)),
+        per_model={"a": Limits(rpm=12), "b": Limits(tpm_in=60, burst_ratio=0.5, shadow=True)},
+        over_limit=Guards(rpm=9, concurrency=3),
+    ),
 )
-"""The last one spends money and tokens, for a project; the limits of the others are for themselves."""
+"""`capped` spends money and tokens, for a project; the limits of the others are for themselves, those of `watched` shadows."""
 
 ORG = Org(name="acme", limits=Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5), per_model={"a": Limits(rpm=30)})
 SPENDER = replace(ORG, budget=Budget(nano_usd=1_000_000_000_000, tokens=4_000, period="month"))

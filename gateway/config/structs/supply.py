@@ -101,6 +101,12 @@ class CapacityLimits(Section, frozen=True, kw_only=True):
     concurrency: Count | None = None
 
 
+class ModelLimits(CapacityLimits, frozen=True, kw_only=True):
+    """The operator's own bounds on a model. `shadow`: they are counted and refuse nothing; a deployment's always hold."""
+
+    shadow: bool = False
+
+
 class Capabilities(Section, frozen=True, kw_only=True):
     """What a model can do. A request that needs more goes to another deployment, or is refused.
 
@@ -219,7 +225,7 @@ class Model(Section, frozen=True, kw_only=True):
     fallbacks: tuple[ModelName, ...] = ()
     timeouts: Timeouts = Timeouts()
     capabilities: Capabilities = Capabilities()
-    limits: CapacityLimits = CapacityLimits()
+    limits: ModelLimits = ModelLimits()
     queue: ModelQueue = ModelQueue()
     strategy: Literal["weighted", "least_busy", "latency"] = "weighted"
 

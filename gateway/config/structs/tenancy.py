@@ -20,7 +20,8 @@ class Limits(Section, frozen=True, kw_only=True):
     """What a scope may use: requests, tokens (all, in, out) a minute, requests a UTC day, requests at once.
 
     The burst is `burst_ratio` times the minute's quota (default 1.0). `strict` picks burst and rate so that no minute passes
-    the quota (default false). On a key, what is absent is the plan's.
+    the quota (default false). On a key, what is absent is the plan's. `shadow`: they are counted and refuse nothing (default
+    false; in `per_model`, what the limits around it say).
     """
 
     rpm: Count | None = None
@@ -31,6 +32,7 @@ class Limits(Section, frozen=True, kw_only=True):
     concurrency: Count | None = None
     burst_ratio: Annotated[float, msgspec.Meta(gt=0, le=100)] | None = None
     strict: bool | None = None
+    shadow: bool | None = None
 
 
 class OrgLimits(Limits, frozen=True, kw_only=True):

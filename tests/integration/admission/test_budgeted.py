@@ -105,7 +105,7 @@ async def shop(admission: Admission, clock: Clock, spool: Spool, tmp_path: Path)
     url = f"sqlite:///{tmp_path}/ledger.db"
     writer, reader = Writer(url), Reader(url)
     await writer.migrate()
-    alerts = Alerts(admission, Owned(), Cells(Labels.of((), ())))
+    alerts = Alerts(admission, Owned(), Cells(Labels.of({}, ())))
     budgeted = Budgeted(Failover(admission, None, spool), admission, Spending(reader), alerts, heartbeat_s=1.0)
     yield Shop(budgeted, admission, clock, writer)
     await budgeted.stop()
@@ -173,7 +173,7 @@ async def test_what_is_to_be_done_once_one_alone_is_told_to_do(shop: Shop) -> No
 async def test_an_alert_that_the_store_did_not_take_is_brought_up_again(
     shop: Shop, connection: Connection, clock: Clock, valkey: Valkey
 ) -> None:
-    lost, cells, tasks = Connection(locator(valkey.url), Owned(), timeout_s=1.0), Cells(Labels.of((), ())), Owned()
+    lost, cells, tasks = Connection(locator(valkey.url), Owned(), timeout_s=1.0), Cells(Labels.of({}, ())), Owned()
     told = Alerts(Admission(lost), tasks, cells)
     for store, count in ((told._store, 0), (shop.admission, 1), (shop.admission, 1)):
         told._store = store

@@ -1,5 +1,6 @@
 """What the store has not heard yet is on disk, whatever becomes of the worker, and is told once."""
 
+import asyncio
 import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -85,6 +86,48 @@ def test_a_file_tells_what_the_store_has_not_heard_after_every_line(steps: list[
         assert [*Path(directory).iterdir()] == ([spool.path] if told else []), "a file is left to tell, not to be tidied up"
 
 
+def test_a_busy_worker_gives_back_what_is_told_file_by_file(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "own.ndjson", MOST_BYTES, file_bytes=1)
+    for request_id in "abc":
+        spool.granted(lease(request_id))
+    for request_id in "abc":
+        spool.ended(settle(request_id))
+    assert [path.name for path in spool.paths] == ["own.ndjson", "own-1.ndjson", "own-2.ndjson"]
+    assert [[entry.id for entry in entries(path)] for path in spool.paths] == [["a"], ["b"], ["c"]], "a request is in one file"
+    assert [*left_behind(tmp_path / "another.ndjson")] == [], "all of them are its own"
+    spool.told("b")
+    assert [path.name for path in spool.paths] == ["own.ndjson", "own-2.ndjson"]
+    spool.told("c")
+    spool.told("a")
+    assert [path.name for path in tmp_path.iterdir()] == ["own-2.ndjson"]
+    assert spool.size_bytes == 0
+    spool.close()
+    assert [*tmp_path.iterdir()] == []
+
+
+async def test_who_waits_for_the_disk_at_one_time_shares_a_round(spool: Spool) -> None:
+    async def end(request_id: str) -> bool:
+        spool.ended(settle(request_id))
+        return await spool.on_disk()
+
+    callers = [asyncio.create_task(end(str(number))) for number in range(50)]
+    await asyncio.sleep(0)
+    assert len(spool._rounds) == 1
+    assert all(await asyncio.gather(*callers))
+    assert not spool._dirty
+
+
+async def test_who_comes_while_a_round_is_under_way_waits_for_the_next(spool: Spool) -> None:
+    spool.ended(settle("first"))
+    first = asyncio.create_task(spool.on_disk())
+    while spool._dirty:
+        await asyncio.sleep(0)
+    spool.ended(settle("second"))
+    assert await spool.on_disk()
+    assert first.done()
+    assert not spool._dirty
+
+
 def test_a_last_line_that_was_cut_takes_no_other_with_it(spool: Spool) -> None:
     spool.granted(lease("first"))
     whole = spool.size_bytes
@@ -124,6 +167,25 @@ def test_a_disk_that_takes_half_a_line_keeps_none_of_it(spool: Spool) -> None:
     assert not spool.full
     spool.granted(lease("fourth"))
     assert [entry.id for entry in entries(spool.path)] == ["fourth"]
+
+
+async def test_a_spool_without_room_looks_for_it_until_there_is_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.admission.spool.SYNC_S", 0.01)
+    (tmp_path / "spool").write_text("in its way")
+    spool = Spool(tmp_path / "spool" / "own.ndjson", MOST_BYTES)
+    spool.ended(settle("mine"))
+    keeping = asyncio.create_task(spool.keep())
+    await asyncio.sleep(0.05)
+    was_full = spool.full
+    (tmp_path / "spool").unlink()
+    async with asyncio.timeout(5.0):
+        while spool.full:
+            await asyncio.sleep(0.01)
+    assert was_full, "nothing is to be granted on the chance that there is room again"
+    assert spool.size_bytes == 0
+    keeping.cancel()
+    spool.close()
+    assert [*(tmp_path / "spool").iterdir()] == []
 
 
 def test_a_file_that_cannot_be_made_is_a_full_one(tmp_path: Path) -> None:
@@ -166,6 +228,50 @@ async def test_a_spool_that_is_full_has_a_worker_refuse(
     assert isinstance(await failover.acquire(Acquire("first", (row(),), TTL_MS, b"")), Granted)
     with pytest.raises(AdmissionUnavailable):
         await failover.acquire(Acquire("second", (row(),), TTL_MS, b""))
+
+
+async def test_a_durable_end_is_on_disk_until_the_store_is_sure_to_have_it(
+    admission: Admission, connection: Connection, spool: Spool
+) -> None:
+    failover = Failover(admission, None, spool, durable=True)
+    assert isinstance(await failover.acquire(Acquire("mine", (row(),), TTL_MS, b"opened")), Granted)
+    await failover.secure(lambda: settle("mine"))
+    assert [entry.id for entry in entries(spool.path)] == ["mine"]
+    await failover.settle(settle("mine"))
+    await failover.tick("w1", ())
+    assert [entry.id for entry in entries(spool.path)] == ["mine"], "the store may be killed now, and forget it"
+    failover.forget()
+    assert spool.size_bytes == 0
+    assert await ledger(connection) == [("open", "mine"), ("close", "mine")]
+
+
+async def test_nothing_is_granted_that_could_not_be_written_down(admission: Admission, spool: Spool) -> None:
+    full = Spool(spool.path, 1)
+    failover = Failover(admission, None, full, durable=True)
+    assert isinstance(await failover.acquire(Acquire("first", (row(),), TTL_MS, b"")), Granted)
+    await failover.secure(lambda: settle("first"))
+    with pytest.raises(AdmissionUnavailable):
+        await failover.acquire(Acquire("second", (row(),), TTL_MS, b""))
+    await failover.settle(settle("first"))
+    failover.forget()
+    assert isinstance(await failover.acquire(Acquire("second", (row(),), TTL_MS, b"")), Granted)
+    full.close()
+
+
+async def test_a_store_that_was_lost_is_told_again_what_it_took_note_of_a_moment_before(
+    admission: Admission, connection: Connection, spool: Spool
+) -> None:
+    failover = Failover(admission, None, spool)
+    for request_id in "ab":
+        assert isinstance(await failover.acquire(Acquire(request_id, (row(),), TTL_MS, b"opened")), Granted)
+        await failover.settle(settle(request_id))
+    await ask(connection, "FLUSHALL")  # what its file had not
+    await connection.close()
+    assert await connection.open()
+    await failover.tick("w1", ())
+    assert sorted(await ledger(connection)) == [("close", "a"), ("close", "b")]
+    await failover.tick("w1", ())
+    assert len(await ledger(connection)) == 2, "once"
 
 
 async def test_what_a_dead_worker_granted_is_told_by_the_next(
@@ -220,7 +326,7 @@ async def test_what_was_tried_long_enough_is_left_to_the_spool_and_told_once_the
 ) -> None:
     failover = Failover(admission, Local(clock), spool)
     now_s = iter([0.0, 1.0, PATIENCE_S])
-    alerts = Alerts(admission, Owned(), Cells(Labels.of((), ())))
+    alerts = Alerts(admission, Owned(), Cells(Labels.of({}, ())))
     books = Bookkeeper(failover, Nobody(), Experience(), alerts, lambda: next(now_s))
     await alone(failover, connection)
     assert isinstance(await failover.acquire(Acquire("mine", (row(),), TTL_MS, b"opened")), Granted)

@@ -96,6 +96,9 @@ def test_a_key_is_rotated_blocked_and_revoked(keys: Run) -> None:
     assert second["key"] != first
     older, newer = second["secrets"]
     assert older["not_after_unix_ms"] == newer["created_unix_ms"] + 90_000
+    shown_of = keys("show", "ci").stdout
+    assert f"{older['display']} until 2" in shown_of
+    assert f"{newer['display']}\n" in shown_of
     assert told(keys("block", "ci", "--json"))["state"] == "blocked"
     assert keys("unblock", "ci").stdout == f"{minted.id} is active\n"
     assert keys("revoke", "ci", "--now").stdout == f"{minted.id} is revoked\n"

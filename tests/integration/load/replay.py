@@ -5,13 +5,14 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gateway.admission.codec import BUDGET_PLACE
 from gateway.policy.admission import Acquire, Ending, Progress, Row, Seed, Settle, Sign, Switch
 from gateway.policy.answers import Granted, Queued, Refused, Unseeded
 from gateway.policy.charges import Dimension
 from gateway.policy.claims import place_of
 from gateway.policy.leases import Buckets
 from tests.integration.admission.state import Charges
-from tests.integration.load.witness import PREFIX, Run, doubles, estimate_of
+from tests.integration.load.witness import PREFIX, Run, doubles, estimate_of, places_of
 
 
 class Replay:
@@ -83,7 +84,8 @@ class Replay:
     def _seed(self, run: Run) -> None:
         for key, word in zip(run.keys[2:], run.arguments[1:], strict=True):
             spent, at_ms, _ = doubles(word)
-            charge = self.charges[key.removeprefix(PREFIX).decode(), Dimension.BUDGET]
+            scope = key.removeprefix(PREFIX).decode()
+            charge = self.charges[scope, places_of(scope)[BUDGET_PLACE]]
             self.buckets.seed([Seed(charge, at_ms, spent)])
 
     def _confirm(self, run: Run) -> None:

@@ -44,7 +44,7 @@ class Notes:
 async def unrest(run: Running) -> Mapping[str, int]:
     """Return what is still going on in a gateway, by its name; empty at rest."""
     gateway = run.gateway
-    occupied = [transport.occupancy() for transport in gateway._transports.values()]
+    occupied = [transport.occupancy() for transport in gateway._corridor.snapshot.transports.values()]
     found = {
         "requests": len(gateway._sweep),
         "settlements": len(gateway._corridor.tasks),
@@ -69,4 +69,4 @@ async def comes_to_rest(run: Running, *, within_s: float = 2.0) -> None:
 
 def idle(run: Running) -> int:
     """Return how many connections to upstreams are kept for reuse."""
-    return sum(transport.occupancy().idle for transport in run.gateway._transports.values())
+    return sum(transport.occupancy().idle for transport in run.gateway._corridor.snapshot.transports.values())

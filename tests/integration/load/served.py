@@ -1,6 +1,7 @@
 """`tiergate serve` as processes of its own: started, asked where it listens and who its workers are, killed, read."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,12 +13,9 @@ import msgspec
 
 from gateway.stores.database import Reader
 from gateway.stores.reports import Question, Reports
-from tests.integration.processes.conditions import until, until_gone
+from tests.integration.processes.conditions import LONGEST_START_S, until, until_gone
 from tests.integration.processes.gateways import children
 from tests.running import config
-
-LONGEST_START_S = 30.0
-"""On a machine that does much else; on an idle one it is a second or two."""
 
 HERE: dict[str, Any] = {"host": "127.0.0.1", "port": 0}
 
@@ -64,12 +62,23 @@ class Served:
         return self._process.pid
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+            await self._comes_up()
+        except BaseException:
+            self._end()  # one that outlives its test would do others' work
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._end()
+
+    def _end(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+    async def _comes_up(self) -> None:
+        """Wait for whatever else a test needs to begin."""
 
     async def start(self) -> None:
         """Start, and wait until it listens: requests are taken from then on, and served when the first worker is up."""
@@ -79,9 +88,17 @@ class Served:
         self.port = int(started["api"].rpartition(":")[2])
 
     def _spawn(self) -> None:
-        command = [sys.executable, "-m", "gateway", "serve", "--config", str(self._config)]
+        command = [*self.python(), "-m", "gateway", "serve", "--config", str(self._config)]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, env=self.environment())
+
+    def python(self) -> list[str]:
+        """Return the interpreter that it runs in, with its options."""
+        return [sys.executable]
+
+    def environment(self) -> dict[str, str]:
+        """Return what its processes find in their environment."""
+        return dict(os.environ)
 
     async def _started(self) -> dict[str, Any]:
         assert self._process is not None

@@ -70,7 +70,7 @@ SECTIONS: dict[str, Any] = {
         "split": {
             **TIERS,
             "limits": {"tpm_in": 5_000, "tpm_out": 8_000, "concurrency_per_model": 5},
-            "budget": {"usd": 0.06, "period": "week"},
+            "budget": {"usd": 0.06, "tokens": 55_000, "period": "week"},
         },
     },
     "orgs": {"acme": {"plan": "whole", "limits": {"rpm": 200, "tpm": 250_000}}},

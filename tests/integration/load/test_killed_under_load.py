@@ -15,8 +15,8 @@ from gateway.admission.redis_client import open_client
 from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.record import Outcome
-from tests.integration.load.served import LONGEST_START_S, Served, rows_of, settings
-from tests.integration.processes.conditions import until, until_gone
+from tests.integration.load.served import Served, rows_of, settings
+from tests.integration.processes.conditions import LONGEST_START_S, until, until_gone
 from tests.running import HEADERS
 
 WORKERS = 2

@@ -100,7 +100,8 @@ async def test_what_runs_alone_counts_against_its_share_until_it_ends(tmp_path: 
         async with gateway(valkey, tmp_path) as run:
             valkey.stop()
             holding = [asyncio.create_task(run.chat(service_tier="default", user="holder")) for _ in range(4)]
-            while len(run.gateway._sweep) < 4 or sum(t.occupancy().busy for t in run.gateway._transports.values()) < 4:
+            transports = run.gateway._corridor.snapshot.transports.values()
+            while len(run.gateway._sweep) < 4 or sum(t.occupancy().busy for t in transports) < 4:
                 await asyncio.sleep(0.005)
             full = await run.chat(service_tier="default")
             assert (full.status_code, full.json()["error"]["code"]) == (429, "engine_overloaded")
@@ -138,7 +139,7 @@ async def test_who_waits_when_the_store_goes_away_waits_no_more(tmp_path: Path) 
     with Valkey() as valkey:
         async with gateway(valkey, tmp_path, tiers=WAITING, leases={"heartbeat": "1s"}) as run:
             holding = [asyncio.create_task(run.chat(service_tier="default", user="holder")) for _ in range(4)]
-            while sum(t.occupancy().busy for t in run.gateway._transports.values()) < 4:
+            while sum(t.occupancy().busy for t in run.gateway._corridor.snapshot.transports.values()) < 4:
                 await asyncio.sleep(0.005)
             waiting = [asyncio.create_task(run.chat(service_tier=tier)) for tier in ("default", "default", "flex")]
             await run.waiting(3)

@@ -11,8 +11,8 @@ from gateway.stores.reports import Question, Reports
 from tests.clusters import SLOT, Cluster
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
-from tests.integration.load.served import LONGEST_START_S, Served, settings
-from tests.integration.processes.conditions import until
+from tests.integration.load.served import Served, settings
+from tests.integration.processes.conditions import LONGEST_START_S, until
 from tests.nodes import Node
 from tests.running import HEADERS
 from tests.sentinels import Watched

@@ -19,7 +19,7 @@ from gateway.admission.scripts import Script
 from gateway.policy.admission import Precedence, Row, Upstream, Wait
 from gateway.policy.catalogue import Tier
 from gateway.policy.charges import Charge, Dimension, Estimate, Kind, Reach, Unit
-from gateway.policy.limits import Bucket
+from gateway.policy.limits import TOKENS, Bucket
 
 PREFIX = cell_prefix("tg", "c0").encode()
 SCRIPTS = {name: Script(name) for name in ("acquire", "switch", "settle", "progress", "confirm", "tick", "seed")}
@@ -61,7 +61,7 @@ class Run(msgspec.Struct, frozen=True):
         scopes, words, found = iter(self.keys[4:]), iter(self.arguments[4:]), []
         for seated in words:
             estimate = estimate_of(next(words))
-            groups = [doubles(next(words)) for _ in range(int(seated[1:2]))]
+            groups = [doubles(next(words)) for _ in range(int(seated[1:2], 16))]
             charges = tuple(charge for group in groups for charge in charges_of(next(scopes), group))
             precedence, pool, *upstream = msgspec.msgpack.decode(seated[2:])
             row = Row(Upstream(*upstream), "", Tier.DEFAULT, charges, estimate, pool, Precedence(precedence), seated[:1] == b"1")
@@ -109,7 +109,7 @@ def estimate_of(text: bytes) -> Estimate:
 def places_of(scope: str) -> dict[int, Dimension]:
     """Return what stands at which place of a scope."""
     if scope[1:3] == "b:":
-        return {BUDGET_PLACE: Dimension.BUDGET}
+        return {BUDGET_PLACE: Dimension.BUDGET_TOKENS if scope.endswith(TOKENS) else Dimension.BUDGET}
     return {place: dimension for dimension, place in PLACES.items()}
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import httpx
 
-from gateway.config import load
+from gateway.config import Config, load
 from gateway.policy.credentials import digest, format_digest
 from gateway.processes.operations import operations
 from gateway.processes.server import Server
-from gateway.processes.supervisor import Source
+from gateway.telemetry.reloads import Standing
 from tests.integration.minting import Fleet, fleet
 from tests.running import PEPPER
 from tests.valkey import Valkey
@@ -29,10 +29,11 @@ JSON = {"content-type": "application/json"}
 class View:
     """What the supervisor would say."""
 
-    def __init__(self, redis_url: str, path: Path, sha256: str) -> None:
+    def __init__(self, redis_url: str, path: Path, config: Config) -> None:
         self.redis_url = redis_url
         self.draining = False
-        self.source = Source(path=path, environ={}, sha256=sha256, read_unix_ms=1, findings=("a line",))
+        self.config = config
+        self.standing = Standing(generation=1, hash="abc", path=str(path), since_unix_ms=1, read_unix_ms=2, findings=("a line",))
 
     def control_sockets(self) -> list[str]:
         return []
@@ -83,7 +84,7 @@ async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> 
     async with fleet(count, valkey, database, directory, ops=ops, **sections) as gateways:
         path = directory / "w0" / "gateway.yaml"
         loaded = load(path, {})
-        async with operations(View(valkey.url, path, loaded.sha256), loaded.config) as app:
+        async with operations(View(valkey.url, path, loaded.config), loaded.config) as app:
             listener = socket()
             listener.bind(("127.0.0.1", 0))
             server = Server(app)

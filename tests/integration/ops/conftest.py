@@ -15,16 +15,19 @@ from gateway.config.parse import parse
 from gateway.config.references import Sources
 from gateway.processes.operations import operations
 from gateway.processes.server import Server
-from gateway.processes.supervisor import Source
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import decode
 from gateway.stores.reports import Reports
+from gateway.telemetry.reloads import Standing
 from gateway.web.control import build_control
 from tests.integration.stores.ledger_world import fields
 from tests.valkey import Valkey
 
 NORTH, SOUTH = "m/north/big", "m/south/big"
 ROOM: Mapping[str, Mapping[str, int]] = {"north": {"max_concurrency": 8}, "south": {}}
+
+
+STANDING = Standing(generation=3, hash="abc", path="gateway.yaml", since_unix_ms=1_000, findings=(), read_unix_ms=2_000)
 
 
 class Worker:
@@ -39,7 +42,7 @@ class Worker:
         self._server: Server | None = None
 
     async def start(self) -> None:
-        self._server = Server(build_control(self.status, self.metrics), unix_path=self.path)
+        self._server = Server(build_control(self.status, self.metrics, self.take), unix_path=self.path)
         await self._server.open()
 
     async def stop(self) -> None:
@@ -50,12 +53,16 @@ class Worker:
 
     def status(self) -> dict[str, Any]:
         redis = "unavailable" if self.degraded else "ok"
-        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "redis": redis, "inflight": 0}
+        return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "redis": redis, "inflight": 0, "generation": 3}
+
+    async def take(self, edition: bytes) -> None:
+        raise NotImplementedError
 
     async def metrics(self) -> bytes:
         head = "# HELP tiergate_start_time_seconds Start.\n# TYPE tiergate_start_time_seconds gauge\n"
-        counter = "# HELP tiergate_requests_total Requests.\n# TYPE tiergate_requests_total counter\n"
-        return f"{head}tiergate_start_time_seconds {self.started}\n{counter}tiergate_requests_total {self.requests}\n".encode()
+        counter = "# HELP tiergate_requests Requests.\n# TYPE tiergate_requests counter\n"
+        counter += f"tiergate_requests_total {self.requests}\n"
+        return f"{head}tiergate_start_time_seconds {self.started}\n{counter}# EOF\n".encode()
 
 
 class View:
@@ -64,8 +71,9 @@ class View:
     def __init__(self, workers: list[Worker]) -> None:
         self.draining = False
         self.workers = workers
+        self.standing = STANDING
         self.redis_url = ""
-        self.source = Source(path=Path("gateway.yaml"), environ={})
+        self.config: Config
 
     def control_sockets(self) -> list[str]:
         return [str(worker.path) for worker in self.workers]
@@ -112,6 +120,7 @@ async def serve(view: View, reports: Reports, valkey: Valkey, tmp_path: Path) ->
             listener = socket()
             listener.bind(("127.0.0.1", 0))
             config = config_of(tmp_path, {"admin_token": token, **ops}, database)
+            view.config = config
             server = Server(await stack.enter_async_context(operations(view, config)))
             await server.open(listener)
             stack.push_async_callback(server.close)

@@ -22,9 +22,10 @@ async def test_readyz_says_how_each_worker_is(serve: Serve, live: View) -> None:
         {
             "status": "ready",
             "workers": [
-                {"worker": 0, "state": "ready", "redis": "ok"},
-                {"worker": 1, "state": "degraded", "redis": "unavailable"},
+                {"worker": 0, "state": "ready", "redis": "ok", "generation": 3},
+                {"worker": 1, "state": "degraded", "redis": "unavailable", "generation": 3},
             ],
+            "config": {"generation": 3, "hash": "abc"},
         },
     )
     await first.stop()

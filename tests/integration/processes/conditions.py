@@ -9,6 +9,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+LONGEST_START_S = 30.0
+"""For a process to take up its work, on a machine that does much else; on an idle one it is a second or two."""
+
 
 def alive(pid: int) -> bool:
     """A process exists and is no zombie that merely waits to be reaped."""

@@ -16,7 +16,7 @@ import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from tests.integration.processes.conditions import alive, until
+from tests.integration.processes.conditions import LONGEST_START_S, alive, until
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,15 +61,25 @@ class Running:
 
     async def __aenter__(self) -> Self:
         process = await self.spawn()
+        try:
+            await self._comes_up(process)
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def _comes_up(self, process: Process) -> None:
         assert process.stdout is not None
         while b"started" not in (line := await process.stdout.readline()):
             assert line, (await process.communicate())[1].decode()
         ports = re.findall(rb"127\.0\.0\.1:(\d+)", line)
         self.port, self.ops_port = int(ports[0]), int(ports[1])
-        await until(self.all_workers)
-        return self
+        await until(self.all_workers, within_s=LONGEST_START_S)
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
         if self.process.returncode is None:
             self.process.kill()
         await self.process.communicate()

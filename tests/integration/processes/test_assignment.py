@@ -1,12 +1,13 @@
 from pathlib import Path
 
+from gateway.config import Config, Edition
+from gateway.policy.catalogue import Secret
 from gateway.processes.assignment import Assignment, decode, encode
 from gateway.processes.server import Times
 
 ASSIGNMENT = Assignment(
     name="w0",
-    config_path=Path("gateway.yaml"),
-    environ={"KEY": "secret\nof two lines"},
+    edition=Edition(3, Config(keys_pepper=Secret("secret\nof two lines"))),
     api_fd=5,
     control_path=Path("/run/w0.sock"),
     redis_url="redis://:secret@host",

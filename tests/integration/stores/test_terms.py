@@ -6,6 +6,7 @@ import pytest
 
 from gateway.errors import Conflict, InvalidValue, NotFound, Outdated
 from gateway.policy.credentials import digest, plain_digest
+from gateway.stores.database import Reader
 from gateway.stores.keys import KeyShelf
 from gateway.stores.minted import Draft
 from gateway.stores.tenancy import ANY_KEY, declared
@@ -30,9 +31,11 @@ async def test_what_is_put_is_what_keys_stand_under(world: World, url: str) -> N
     await world.terms.put("admin:ann", LAB, {})
     made = await world.keys.create("admin:ann", Draft(name="ci", org="beta", definition={"default_project": "lab"}))
     assert made.secret is not None
-    shelf = KeyShelf(url)
+    reader = Reader(url)
+    shelf = KeyShelf(reader, url)
     found = await shelf.find((digest(PEPPER, made.secret), plain_digest(made.secret)))
     await shelf.close()
+    await reader.close()
     assert found is not None
     assert (found.tenants.plans, found.tenants.orgs) == ({"small": '{"limits":{"rpm":5}}'}, {"beta": '{"plan":"small"}'})
     assert found.tenants.projects == {"beta": {"lab": '{"tier":"flex"}'}}

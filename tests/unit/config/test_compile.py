@@ -188,3 +188,31 @@ def test_the_walk_and_the_privacy_of_providers_are_taken_over() -> None:
 def test_who_hears_of_traces() -> None:
     assert not catalogue("").models["small"].deployments[0].provider.propagates
     assert catalogue("telemetry: {propagate: [local]}").models["small"].deployments[0].provider.propagates
+
+
+SHADOWS = """
+plans:
+  tried: {limits: {rpm: 5, shadow: true, per_model: {small: {rpm: 2}}}}
+  half: {limits: {rpm: 5, shadow: true, per_model: {small: {rpm: 2, shadow: false}}}}
+orgs: {acme: {plan: tried, limits: {shadow: true, per_model: {small: {rpm: 8}}}, projects: {s: {limits: {tpm: 9, shadow: true}}}}}
+"""
+
+
+def test_limits_are_shadows_where_they_or_the_limits_around_them_say_so() -> None:
+    found = key(SHADOWS, ", org: acme")
+    assert (found.limits.shadow, found.per_model["small"].shadow, found.project_limits["s"].shadow) == (True, True, True)
+    org = catalogue(SHADOWS).orgs["acme"]
+    assert (org.limits.shadow, org.per_model["small"].shadow) == (True, True)
+    assert not key(SHADOWS, ", plan: half").per_model["small"].shadow
+    held = key(SHADOWS, ", org: acme, limits: {shadow: false}")
+    assert (held.limits.rpm, held.limits.shadow, held.per_model["small"].shadow) == (5, False, False)
+
+
+def test_limits_of_a_model_may_be_shadows_and_those_of_a_deployment_never() -> None:
+    assert not catalogue("").models["small"].limits.shadow
+    deployment = "{provider: local, model: l, limits: {rpm: 1}}"
+    large = f"large: {{deployments: [{deployment}], limits: {{rpm: 1, shadow: true}}}}"
+    parsed = read(f"providers: {{local: {{base_url: https://p.test/v1}}}}\nmodels: {{{large}}}")
+    assert not parsed.problems
+    found = compile_catalogue(parsed.config, PEPPER).models["large"]
+    assert (found.limits.shadow, found.deployments[0].limits.shadow) == (True, False)

@@ -10,12 +10,7 @@ ASKED_FOR = {
     "api.tls": "api: {tls: {cert: a, key: b}}",
     "ops.tls": "ops: {tls: {cert: a, key: b}}",
     "redis.cells": "redis: {cells: 2}",
-    "plans.*.user_hash": "plans: {p: {user_hash: true}}",
-    "keys.*.user_hash": "keys: [{name: k, secret: 0123456789abcdef, user_hash: true}]",
-    "ledger.durability": "ledger: {durability: strict}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
-    "telemetry.exemplars": "telemetry: {exemplars: true}",
-    "telemetry.org_labels": "telemetry: {org_labels: 200}",
 }
 OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",

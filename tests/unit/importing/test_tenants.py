@@ -222,6 +222,26 @@ def test_addresses_that_the_proxy_is_open_to_hold_for_each_key() -> None:
     assert brought(key(), names=names)[0].keys[0].definition["ips"] == ["10.0.0.0/8"]
 
 
+JSON_COLUMNS = ("metadata", "aliases", "config", "model_max_budget", "budget_limits", "model_rpm_limit", "router_settings")
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "tags", "model_rpm_limit", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(
+    columns=st.dictionaries(st.sampled_from(JSON_COLUMNS), JUNK, max_size=3),
+    of_team=st.dictionaries(st.sampled_from(JSON_COLUMNS), JUNK, max_size=2),
+)
+def test_a_column_of_junk_frees_nobody(columns: dict[str, Any], of_team: dict[str, Any]) -> None:
+    team = {"team_id": "t", "models": ["a"], **of_team}
+    found, _ = brought(key(team_id="t", models=["a", "b"], **columns), TEAMS=[team])
+    assert all(set(each.definition["models"]) <= {"a"} for each in found.keys)
+
+
 LISTS = st.lists(st.sampled_from(["a", "b", "c", "good", "old-a", "*", "nobody", "all-team-models"]), max_size=3)
 
 

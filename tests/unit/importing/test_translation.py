@@ -215,3 +215,8 @@ def test_what_the_proxy_does_not_serve_is_not_served(routes: str, endpoints: dic
     """
     found = translated(f"{text}\n    general_settings: {{allowed_routes: {routes}}}")
     assert {name: each["capabilities"]["endpoints"] for name, each in found.document["models"].items()} == endpoints
+
+
+def test_a_list_of_addresses_that_is_empty_lets_nobody_in() -> None:
+    found = of(entry(), rest="general_settings: {master_key: os.environ/MASTER, allowed_ips: []}")
+    assert found.document["keys"][0]["ips"] == ["0.0.0.0/32"] == list(found.names.ips)

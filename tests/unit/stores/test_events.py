@@ -42,7 +42,7 @@ CLOSED = Closed(
 )
 
 
-ADDED = (("own_cost_nano_usd", None), ("price_version", None), ("cache_write_tokens", 0))
+ADDED = (("own_cost_nano_usd", None), ("price_version", None), ("cache_write_tokens", 0), ("user_hash", None))
 """What closings have told since, and what a row says where they do not."""
 
 
@@ -87,9 +87,9 @@ def test_an_event_has_the_fields_of_what_it_is_read_from_in_their_order() -> Non
     assert Event.__struct_fields__ == (*Opened.__struct_fields__, "rank", *end)
 
 
-@pytest.mark.parametrize("added", range(1, 4))
+@pytest.mark.parametrize("added", range(1, 5))
 def test_two_releases_read_each_others_closings(added: int) -> None:
-    packed = pack(msgspec.structs.replace(CLOSED, own_cost_nano_usd=7, price_version="v", cache_write_tokens=3))
+    packed = pack(msgspec.structs.replace(CLOSED, own_cost_nano_usd=7, price_version="v", cache_write_tokens=3, user_hash="u"))
     whole: list[object] = msgspec.msgpack.decode(packed)
     before = decode(entry("close", pack(whole[:-added])))
     assert before == msgspec.structs.replace(decode(entry("close", packed)), **dict(ADDED[-added:]))

@@ -6,7 +6,12 @@ from gateway.policy.record import Attempt, Outcome, Record
 from gateway.telemetry.labels import Labels
 from gateway.wire.usage import Usage
 
-LABELS = Labels.of(["chat", "completions"], [("nebius", "llama"), ("deepinfra", "llama"), ("nebius", "small")])
+LABELS = Labels.of(
+    {"chat": "chat", "completions": "text_completion"},
+    [("nebius", "llama"), ("deepinfra", "llama"), ("nebius", "small")],
+    [("llama", "small")],
+    ["acme"],
+)
 
 
 def attempt(model: str = "llama", provider: str = "nebius", outcome: str = "ok", *, sent: bool = True) -> Attempt:

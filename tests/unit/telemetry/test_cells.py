@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from gateway.faults import Fault
 from gateway.policy.record import Outcome
-from gateway.telemetry.cells import DURATION_BOUNDS_S, Cells, Histogram
+from gateway.telemetry.cells import Cells
+from gateway.telemetry.histogram import DURATION_BOUNDS_S, Histogram
 from tests.unit.telemetry.records import LABELS, attempt, record
 
 
@@ -16,7 +17,7 @@ def test_requests_alike_share_a_cell() -> None:
     (cell,) = cells.requests.values()
     assert (cell.count, cell.input, cell.cached, cell.output, cell.reasoning, cell.cost_nano_usd) == (2, 52, 40, 18, 6, 3_000_000)
     assert (cell.stream, cell.outcome, cell.provider) == ("true", "ok", "nebius")
-    assert (cell.duration.sum_s, sum(cell.duration.buckets)) == (1.0, 2)
+    assert (cell.duration.total, cell.duration.count) == (1.0, 2)
 
 
 def test_only_streams_have_a_first_byte() -> None:
@@ -43,7 +44,7 @@ def test_no_client_mints_a_label() -> None:
             record(outcome=Outcome.REJECTED, error_code=f"code{n}", tier_served=None, tier_requested=f"t{n}", attempts=[])
         )
     assert len(cells.requests) == 2
-    assert set(cells.attempts) == {("other", "other", "other", "1"), ("other", "other", "ok", "2")}
+    assert set(cells.attempts) == {("other", "other", "other", "1", "other"), ("other", "other", "ok", "2", "other")}
     assert dict(cells.rejections) == {("other", "other"): 1000}
     assert set(cells.fallbacks) == {("other", "other", "capacity")}
 
@@ -53,11 +54,11 @@ def test_attempts_are_numbered_as_they_were_sent() -> None:
     busy = attempt(outcome=Fault.BUSY)
     refused = attempt(outcome="refused", sent=False)
     cells.observe(record(attempts=[refused, busy, busy, attempt("small", outcome=Fault.TIMEOUT), attempt("llama", "deepinfra")]))
-    assert {key: sum(each.buckets) for key, each in cells.attempts.items()} == {
-        ("nebius", "llama", "busy", "1"): 1,
-        ("nebius", "llama", "busy", "2"): 1,
-        ("nebius", "small", "timeout", "3+"): 1,
-        ("deepinfra", "llama", "ok", "3+"): 1,
+    assert {key: each.duration.count for key, each in cells.attempts.items()} == {
+        ("nebius", "llama", "busy", "1", "chat"): 1,
+        ("nebius", "llama", "busy", "2", "chat"): 1,
+        ("nebius", "small", "timeout", "3+", "chat"): 1,
+        ("deepinfra", "llama", "ok", "3+", "chat"): 1,
     }
     assert dict(cells.fallbacks) == {("llama", "small", "capacity"): 1, ("small", "llama", "unavailable"): 1}
 

@@ -18,4 +18,4 @@ def test_what_is_not_known_is_other() -> None:
 
 
 def test_labels_of_a_configuration() -> None:
-    assert Labels.of([], []).served == frozenset()
+    assert Labels.of({}, []).served == frozenset()

@@ -4,7 +4,7 @@ An attempt gets its request's start, by which its month is found. It no longer r
 requests could not be dropped before each of its attempts was looked at.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -14,6 +14,7 @@ revision = "0004"
 down_revision = "0003"
 
 NAMES = ("org", "key_id", "key", "project", "model_served", "provider", "tier_served", "outcome")
+SERVED = NAMES[4:]
 FIGURES = (
     *("requests", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_nano_usd"),
     *("own_cost_nano_usd", "unpriced", "own_unpriced", "estimated"),
@@ -49,26 +50,33 @@ def upgrade() -> None:
         sa.Column("unix_ms", sa.BigInteger, nullable=False),
     )
     op.execute("INSERT INTO usage_horizon (id, unix_ms) VALUES (1, 0)")
-    for name in ("usage_hourly", "usage_daily", "usage_monthly"):
+    for table, names in (
+        ("usage_hourly", NAMES),
+        ("usage_daily", NAMES),
+        ("usage_monthly", NAMES),
+        ("usage_daily_served", SERVED),
+    ):
         op.create_table(
-            name,
+            table,
             sa.Column("start_unix_ms", sa.BigInteger, primary_key=True, autoincrement=False),
-            *(sa.Column(each, sa.Text, primary_key=True) for each in NAMES),
+            *(sa.Column(each, sa.Text, primary_key=True) for each in names),
             *(sa.Column(each, sa.BigInteger, nullable=False) for each in FIGURES),
             sqlite_with_rowid=False,
         )
     hour = f"started_unix_ms - started_unix_ms % {HOUR_MS}"
-    _fill("usage_hourly", hour, [f"coalesce({name}, '')" for name in NAMES], OF_REQUESTS, "usage_event WHERE rank > 0")
-    summed = [f"sum({name})" for name in FIGURES]
-    _fill("usage_daily", f"start_unix_ms - start_unix_ms % {DAY_MS}", NAMES, summed, "usage_hourly")
-    _fill("usage_monthly", POSTGRES_MONTH if postgres else SQLITE_MONTH, NAMES, summed, "usage_daily")
+    named = {name: f"coalesce({name}, '')" for name in NAMES}
+    _fill("usage_hourly", hour, named, OF_REQUESTS, "usage_event WHERE rank > 0")
+    named, summed = {name: name for name in NAMES}, [f"sum({name})" for name in FIGURES]
+    _fill("usage_daily", f"start_unix_ms - start_unix_ms % {DAY_MS}", named, summed, "usage_hourly")
+    _fill("usage_monthly", POSTGRES_MONTH if postgres else SQLITE_MONTH, named, summed, "usage_daily")
+    _fill("usage_daily_served", "start_unix_ms", {name: name for name in SERVED}, summed, "usage_daily")
 
 
-def _fill(table: str, start: str, names: Sequence[str], figures: Sequence[str], source: str) -> None:
+def _fill(table: str, start: str, names: Mapping[str, str], figures: Sequence[str], source: str) -> None:
     places = ", ".join(str(n + 1) for n in range(1 + len(names)))
     op.execute(
-        f"INSERT INTO {table} (start_unix_ms, {', '.join((*NAMES, *FIGURES))})"
-        f" SELECT {start}, {', '.join((*names, *figures))} FROM {source} GROUP BY {places}"
+        f"INSERT INTO {table} (start_unix_ms, {', '.join((*names, *FIGURES))})"
+        f" SELECT {start}, {', '.join((*names.values(), *figures))} FROM {source} GROUP BY {places}"
     )
 
 

@@ -1,0 +1,5 @@
+"""The store of the gateways whose metrics are read."""
+
+from tests.integration.conftest import valkey_server
+
+__all__ = ["valkey_server"]
