@@ -62,10 +62,20 @@ def warn(parsed: Parsed) -> Iterator[Problem]:
     for name, provider in parsed.config.providers.items():
         if is_public_http(provider.base_url):
             yield parsed.problem(("providers", name, "base_url"), "the credential and all prompts cross the network in clear")
+    yield from _trust(parsed)
     yield from _models(parsed)
     for where, limits in _all_limits(parsed):
         yield from _tight(parsed, where, limits)
     yield from _default_tiers(parsed)
+
+
+def _trust(parsed: Parsed) -> Iterator[Problem]:
+    for listener, proxies in (("api", parsed.config.api.trusted_proxies), ("ops", parsed.config.ops.trusted_proxies)):
+        for index, network in enumerate(proxies):
+            if network.endswith("/0"):
+                yield parsed.problem(
+                    (listener, "trusted_proxies", index), "believes everybody: clients can say that they are anywhere"
+                )
 
 
 def _models(parsed: Parsed) -> Iterator[Problem]:

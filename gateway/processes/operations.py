@@ -72,6 +72,7 @@ async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
             reports=Reports(reader),
             desk=desk,
             traces=TraceReader(redis, traces_key(config.redis.prefix)),
+            audited=registry.tenancy.beside,
             tenants=Tenants(
                 registry.keys,
                 registry.terms,

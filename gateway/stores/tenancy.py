@@ -4,7 +4,7 @@ What a change would mean is checked beside all that is there before it is made. 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -114,6 +114,15 @@ class Tenancy:
                 yield Transaction(connection, self.means.unix_ms())
         except IntegrityError as error:
             raise Conflict("A name is taken already") from error
+
+    async def beside(self, act: Act, work: Callable[[], Awaitable[Made]]) -> Made:
+        """Have something changed elsewhere, with its row here: where either cannot be, neither is, unless the last step fails."""
+        return await self.finish(self._beside(act, work))
+
+    async def _beside(self, act: Act, work: Callable[[], Awaitable[Made]]) -> Made:
+        async with self.change() as change:
+            await change.note(act)
+            return await work()
 
     async def finish(self, work: Coroutine[Any, Any, Made]) -> Made:
         """Await a change; a caller that leaves does not end it half-way: it would leave its locks behind."""

@@ -26,7 +26,7 @@ from gateway.web.fields import check_body
 from gateway.web.gate import Gate
 from gateway.web.requests import requests_routes
 from gateway.web.told import errors
-from gateway.web.upstreams import upstreams_router
+from gateway.web.upstreams import Audited, upstreams_router
 
 BY = f"request, or any of {', '.join(DIMENSIONS)}, comma-separated"
 MOST_ROWS = 10_000
@@ -56,6 +56,7 @@ class Rooms(msgspec.Struct, frozen=True):
     reports: Reports
     desk: Desk
     traces: TraceReader
+    audited: Audited
     tenants: Tenants
     views: Views
 
@@ -69,7 +70,7 @@ def admin_router(rooms: Rooms, gate: Gate) -> Router:
         "/admin",
         route_handlers=[
             usage_route(rooms.reports),
-            upstreams_router(rooms.desk),
+            upstreams_router(rooms.desk, rooms.audited),
             *requests_routes(rooms.traces),
             keys,
             *terms,

@@ -1,5 +1,7 @@
 """The admin API's view of deployments: how each is doing, and what an operator may say of it."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -11,6 +13,8 @@ from gateway.admission.desk import Desk
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Word
 from gateway.policy.standing import Standing
+from gateway.stores.audit import Act
+from gateway.web.gate import Asked
 from gateway.web.told import errors
 
 STORE_WAIT_MS = 1_000
@@ -23,7 +27,12 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deployments: Annotated[list[str], msgspec.Meta(min_length=1)]
 
 
-def upstreams_router(desk: Desk) -> Router:
+Standings = tuple[Standing, ...]
+Audited = Callable[[Act, Callable[[], Awaitable[Standings]]], Awaitable[Standings]]
+"""Does something that is to have its row in the audit."""
+
+
+def upstreams_router(desk: Desk, audited: Audited) -> Router:
     """Return the routes under /admin/upstreams."""
 
     @get("/", summary="How is each deployment doing?", responses=errors())
@@ -35,10 +44,11 @@ def upstreams_router(desk: Desk) -> Router:
             raise away() from lost
 
     @post("/", summary="Disable, enable or reset deployments", status_code=200, responses=errors(changes=True))
-    async def change(data: JSONBody[Change]) -> tuple[Standing, ...]:
+    async def change(request: Asked, data: JSONBody[Change]) -> tuple[Standing, ...]:
         """Do as told, for every gateway on the store, and return how these deployments are doing then."""
         try:
-            return await desk.say(data.action, data.deployments)
+            act = Act(request.user.name, f"upstreams.{data.action.value}", "upstreams", {"deployments": data.deployments})
+            return await audited(act, partial(desk.say, data.action, data.deployments))
         except AdmissionUnavailable as lost:
             raise away() from lost
 

@@ -80,7 +80,7 @@ class Post:
 async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> AsyncIterator[Post]:
     """Run so many gateways, and their operations port."""
     ops: Mapping[str, Any] = {"admin_token": ADMIN, "tokens": TOKENS, **sections.pop("ops", {})}
-    database = f"sqlite:///{directory / 'tiergate.db'}"
+    database = sections.pop("url", f"sqlite:///{directory / 'tiergate.db'}")
     async with fleet(count, valkey, database, directory, ops=ops, **sections) as gateways:
         path = directory / "w0" / "gateway.yaml"
         loaded = load(path, {})
@@ -90,6 +90,8 @@ async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> 
             server = Server(app)
             await server.open(listener)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
-                yield Post(gateways, app, client)
-            await server.close()
+            try:
+                async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
+                    yield Post(gateways, app, client)
+            finally:
+                await server.close()

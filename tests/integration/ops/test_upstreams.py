@@ -27,6 +27,12 @@ async def test_an_order_holds_until_the_next(serve: Serve) -> None:
     assert (north["disabled"], north["slots"], north["slots_declared"]) == (True, 8, 8)
     assert (south["disabled"], south["slots"], south["breaker"]) == (False, None, "closed")
     assert states(await client.post(PATH, json={"action": "enable", "deployments": [NORTH]})) == {NORTH: "well"}
+    rows = (await client.get("/admin/audit")).json()["data"]
+    assert [(row["actor"], row["action"], row["subject"], row["detail"]["deployments"]) for row in rows] == [
+        ("loopback", "upstreams.enable", "upstreams", [NORTH]),
+        ("loopback", "upstreams.reset", "upstreams", [NORTH, SOUTH, NORTH]),
+        ("loopback", "upstreams.disable", "upstreams", [NORTH]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +56,7 @@ async def test_a_senseless_order_changes_nothing(serve: Serve, body: object, sta
     if status == 422:
         assert [detail["loc"][1:] for detail in answer.json()["detail"]] == [[name] if name else [] for name in fields]
     assert set(states(await client.get(PATH)).values()) == {"well"}
+    assert (await client.get("/admin/audit")).json()["data"] == []
 
 
 async def test_a_form_of_another_page_cannot_give_orders(serve: Serve) -> None:
@@ -76,5 +83,19 @@ async def test_a_store_that_is_away_is_said_to_be(serve: Serve, valkey: Valkey) 
     try:
         for answer in (await client.get(PATH), await client.post(PATH, json={"action": "reset", "deployments": [NORTH]})):
             assert (answer.status_code, answer.json()["error"]["code"]) == (503, "limiter_unavailable")
+        assert (await client.get("/admin/audit")).json()["data"] == []
+    finally:
+        valkey.start()
+
+
+async def test_without_the_store_tenants_are_changed_all_the_same(serve: Serve, valkey: Valkey) -> None:
+    client = await serve("")
+    valkey.stop()
+    try:
+        made = await client.post("/admin/keys", json={"name": "ci", "definition": {"budget": {"tokens": 5}}})
+        assert (made.status_code, made.json()["told"]) == (201, False)
+        assert (await client.get("/admin/keys/ci")).json()["id"] == made.json()["id"]
+        budgets = await client.get("/admin/budgets")
+        assert (budgets.status_code, budgets.json()["error"]["code"]) == (503, "limiter_unavailable")
     finally:
         valkey.start()

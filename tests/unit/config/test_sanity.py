@@ -114,6 +114,14 @@ def test_two_ports_that_the_system_chooses_are_two() -> None:
     assert findings("api: {port: 0}\nops: {port: 0}").errors == []
 
 
+def test_proxies_that_are_everybody_are_remarked_on() -> None:
+    text = "api: {trusted_proxies: [10.0.0.0/8, 0.0.0.0/0]}\nops: {trusted_proxies: ['::/0']}"
+    assert lines(findings(text).warnings) == [
+        "api.trusted_proxies[1]: believes everybody: clients can say that they are anywhere",
+        "ops.trusted_proxies[0]: believes everybody: clients can say that they are anywhere",
+    ]
+
+
 def test_models_are_remarked_on() -> None:
     text = """
 providers: {p: {base_url: http://api.example.com, allow_http: true}}

@@ -1,0 +1,47 @@
+"""What the admin API does is the same on SQLite and on Postgres."""
+
+import asyncio
+from pathlib import Path
+
+from tests.integration.ops.admin import Post, post
+from tests.valkey import Valkey
+
+
+async def names_by_pages(gate: Post) -> list[str]:
+    found, after = [], ""
+    for _ in range(9):
+        page = await gate.told("GET", f"/admin/keys?limit=2{after and '&after=' + after}")
+        found += [key["name"] for key in page["data"]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    return found
+
+
+async def test_all_of_it_on_either(url: str, valkey: Valkey, tmp_path: Path) -> None:
+    async with post(2, valkey, tmp_path, url=url) as gate:
+        await gate.told("PUT", "/admin/plans/small", {"tiers": ["default"]})
+        await gate.told("PUT", "/admin/orgs/Beta", {"plan": "small", "budget": {"usd": 1}})
+        made = [
+            await gate.told(
+                "POST", "/admin/keys", {"name": f"key-{n}", "org": "Beta", "definition": {"budget": {"tokens": 999_999}}}
+            )
+            for n in range(5)
+        ]
+        by_id = [each["name"] for each in (await gate.told("GET", "/admin/keys?org=Beta"))["data"]]
+        assert sorted(by_id) == [each["name"] for each in made]
+        assert await names_by_pages(gate) == ["holder", "test", *by_id]
+        path, seen = f"/admin/keys/{made[0]['id']}", f'"{made[0]["updated_unix_ms"]}"'
+        raced = await asyncio.gather(*(gate.ask("PATCH", path, {"definition": {"max_n": n}}, if_match=seen) for n in (1, 2, 3)))
+        assert sorted(answer.status_code for answer in raced) == [200, 412, 412]
+        assert await gate.fleet.statuses(made[1]["key"]) == [200, 200]
+        assert (await gate.refused("POST", "/admin/keys", {"name": "key-1", "org": "Beta"}))[0] == 409
+        assert (await gate.refused("DELETE", "/admin/orgs/Beta"))[0] == 409
+        budgets = (await gate.told("GET", "/admin/budgets?org=Beta"))["data"]
+        assert {each["id"] for each in budgets} == {"ob:month:Beta", *(f"kb:month:{each['id']}:tokens" for each in made)}
+        for each in made:
+            await gate.told("POST", f"/admin/keys/{each['id']}/revoke")
+        assert await gate.fleet.statuses(made[1]["key"]) == [401, 401]
+        assert (await gate.told("DELETE", "/admin/orgs/Beta"))["told"]
+        acts = [action for _, action, _ in await gate.acts()]
+        assert acts == ["org.delete", *["key.revoke"] * 5, "key.edit", *["key.create"] * 5, "org.put", "plan.put"]
