@@ -58,7 +58,8 @@ from gateway.telemetry.logs import access_log, configure
 from gateway.telemetry.observer import Observer
 from gateway.telemetry.spans import spans_to
 from gateway.watch import Cut, Sweep
-from gateway.web.api import build_api
+from gateway.web.api import Api, build_api
+from gateway.web.behind import behind
 from gateway.web.control import build_control
 from gateway.web.inference import Clocks, Floor
 from gateway.web.models import Catalogues
@@ -127,9 +128,7 @@ class Gateway:
             Bookkeeper(failover, self._observer, self._generations.experience, alerts, time.monotonic),
         )
         self._floor = Floor(self._corridor, self._sweep, Clocks(time.monotonic, unix_ms, request_id), generation.caps)
-        self.api = build_api(
-            self._floor, Catalogues(self._current, self._keys.authenticate), self._budgeted.levels, self._fault, release=RELEASE
-        )
+        self.api = behind(config.api.trusted_proxies, self._api())
         self.control = build_control(self.status, self._exposition.render, self._told)
 
     async def take(self, edition: Edition) -> None:
@@ -222,6 +221,10 @@ class Gateway:
         await self._tasks.drain(SETTLE_S)
         if self._access is not None:
             self._access.flush()
+
+    def _api(self) -> Api:
+        catalogues = Catalogues(self._current, self._keys.authenticate)
+        return build_api(self._floor, catalogues, self._budgeted.levels, self._fault, release=RELEASE)
 
     def _consumer(self, config: Config) -> Ledger:
         stream = Stream(self._redis, ledger_key(config.redis.prefix, CELL))

@@ -44,6 +44,16 @@ class InvalidValue(GatewayError):
     status, type, code = 400, "invalid_request_error", "invalid_value"
 
 
+class InvalidDefinition(InvalidValue):
+    """What was to be kept of a key, an org, a plan or a project and cannot hold: all that is wrong with it at once."""
+
+    status = 422
+
+    def __init__(self, fields: tuple[FieldError, ...]) -> None:
+        super().__init__("\n".join(field.msg for field in fields), param="definition")
+        self.fields = fields
+
+
 class InvalidJson(GatewayError):
     status, type, code = 400, "invalid_request_error", "invalid_json"
 
@@ -83,6 +93,12 @@ class HostNotAllowed(GatewayError):
     """An admin request by a name that is not this machine's, or from a page of another origin."""
 
     status, type, code = 403, "permission_error", "host_not_allowed"
+
+
+class RoleNotAllowed(GatewayError):
+    """An admin request by somebody who may do less."""
+
+    status, type, code = 403, "permission_error", "role_not_allowed"
 
 
 class ProjectNotAllowed(GatewayError):
@@ -146,8 +162,13 @@ class Unprocessable(GatewayError):
 
     status, type, code = 422, "invalid_request_error", "invalid_value"
 
-    CODES: ClassVar[dict[str, str]] = {"missing": "missing_required_parameter", "type": "invalid_type", "range": "out_of_range"}
-    """The first field's error decides the envelope's code: its `type` is `missing`, or ends in `_type`, or is a range."""
+    CODES: ClassVar[dict[str, str]] = {
+        "missing": "missing_required_parameter",
+        "extra_forbidden": "unknown_parameter",
+        "type": "invalid_type",
+        "range": "out_of_range",
+    }
+    """The first field's error decides the envelope's code: its `type` is one of the first two, ends in `_type`, or is a range."""
 
     def __init__(self, fields: tuple[FieldError, ...]) -> None:
         first = fields[0]
@@ -159,9 +180,7 @@ class Unprocessable(GatewayError):
     def error_code(self) -> str:
         """Return the code of the first bad field."""
         kind = self.fields[0].type
-        if kind == "missing":
-            return self.CODES["missing"]
-        return self.CODES["type"] if kind.endswith(("_type", "_parsing")) else self.CODES["range"]
+        return self.CODES.get(kind) or self.CODES["type" if kind.endswith(("_type", "_parsing")) else "range"]
 
 
 class RateLimited(GatewayError):

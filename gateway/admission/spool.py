@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from gateway.admission.spool_file import SpoolFile, sync
 from gateway.policy.admission import Adopt, Settle
 from gateway.tasks import Owned
 
@@ -25,7 +26,6 @@ SYNC_S = 1.0
 FILE_BYTES = 16 << 20
 """How long a file grows before the next is begun: what is told is given back piece by piece, however busy the worker is."""
 
-PRIVATE_FILE, PRIVATE_DIRECTORY = 0o600, 0o700
 
 log = structlog.get_logger(__name__)
 
@@ -42,55 +42,6 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Entry).decode
 
 
-class _File:
-    """One file, made on the disk when it is opened; `requests` are those that the store has yet to hear of, each in one file."""
-
-    def __init__(self, path: Path) -> None:
-        path.parent.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
-        # It has its name once it is locked: until then nobody could tell whose it is.
-        unnamed = path.with_suffix(".new")
-        self.path = path
-        self.size_bytes = self.requests = 0
-        self._descriptor = os.open(unnamed, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        unnamed.rename(path)
-        _sync(os.open(path.parent, os.O_RDONLY))
-
-    def add(self, line: bytes) -> None:
-        """Write a line whole or not at all. Raises OSError."""
-        if os.write(self._descriptor, line) < len(line):
-            os.ftruncate(self._descriptor, self.size_bytes)
-            raise OSError("the disk is full")
-        self.size_bytes += len(line)
-
-    def empty(self) -> None:
-        """Forget all lines."""
-        os.ftruncate(self._descriptor, 0)
-        self.size_bytes = 0
-
-    def again(self) -> int:
-        """Return a descriptor of the file that outlives it; it is the caller's."""
-        return os.dup(self._descriptor)
-
-    def close(self) -> None:
-        """Let go of it: it stays for the next worker where there is anything to tell."""
-        if self.requests:
-            os.fsync(self._descriptor)
-        else:
-            self.path.unlink()
-        os.close(self._descriptor)
-
-
-def _sync(*descriptors: int) -> None:
-    """Bring files to the disk, and close these descriptors of them. Raises OSError."""
-    try:
-        for each in descriptors:
-            os.fsync(each)
-    finally:
-        for each in descriptors:
-            os.close(each)
-
-
 class Spool:
     """One worker's files, made when they are needed; once they have `most_bytes`, or cannot be written, it is `full`."""
 
@@ -103,14 +54,14 @@ class Spool:
         """Requests whose end nobody but these files will tell."""
         self._most_bytes = most_bytes
         self._file_bytes = file_bytes
-        self._files: list[_File] = []
+        self._files: list[SpoolFile] = []
         """Requests that are new come into the last."""
         self._begun = 0
-        self._file_of: dict[str, _File] = {}
+        self._file_of: dict[str, SpoolFile] = {}
         """By each request that the store has yet to hear of."""
         self._ended: set[str] = set()
         """Those of them whose end is written down."""
-        self._dirty: set[_File] = set()
+        self._dirty: set[SpoolFile] = set()
         self._rounds = Owned()
         self._next: asyncio.Task[bool] | None = None
         """The round of bringing to disk that has yet to begin."""
@@ -181,7 +132,7 @@ class Spool:
         while True:
             await asyncio.sleep(SYNC_S)
             if self.full and not self._file_of:
-                self.full = False  # what could not be written may find room by now
+                self._look_for_room()
             if self._dirty:
                 await self.on_disk()
 
@@ -198,7 +149,7 @@ class Spool:
         self._next, self._round = None, asyncio.current_task()
         dirty, self._dirty = self._dirty, set()
         try:
-            await asyncio.to_thread(_sync, *(file.again() for file in dirty))
+            await asyncio.to_thread(sync, *(file.again() for file in dirty))
         except OSError as error:
             self._fill(str(error))
             return False
@@ -220,15 +171,15 @@ class Spool:
             self._fill("spool_max")
         return True
 
-    def _current(self) -> _File:
+    def _current(self) -> SpoolFile:
         """Return the file for what is new. Raises OSError."""
         if not self._files or self._files[-1].size_bytes >= self._file_bytes:
             name = f"{self.path.stem}-{self._begun}" if self._begun else self.path.stem
-            self._files.append(_File(self.path.with_name(name + SUFFIX)))
+            self._files.append(SpoolFile(self.path.with_name(name + SUFFIX)))
             self._begun += 1
         return self._files[-1]
 
-    def _add(self, file: _File, entry: Entry) -> bool:
+    def _add(self, file: SpoolFile, entry: Entry) -> bool:
         try:
             file.add(_encode(entry) + b"\n")
         except OSError as error:
@@ -236,6 +187,15 @@ class Spool:
             return False
         self._dirty.add(file)
         return True
+
+    def _look_for_room(self) -> None:
+        """See whether there is room by now, of which nothing is needed yet."""
+        try:
+            self._current().add(_encode(Entry("")) + b"\n")
+            self._files[-1].empty()
+        except OSError:
+            return
+        self.full = False
 
     def _fill(self, reason: str) -> None:
         if not self.full:

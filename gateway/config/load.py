@@ -16,7 +16,7 @@ from gateway.config.structs import Config
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A sound configuration, and the lines of what deserves a look all the same."""
+    """A sound configuration, the lines of what deserves a look all the same, and the SHA-256 of the file."""
 
     config: Config
     warnings: tuple[str, ...]

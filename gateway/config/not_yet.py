@@ -35,8 +35,6 @@ class Feature(msgspec.Struct, frozen=True):
 
 NOT_YET = (
     Feature("TLS on a listener", ("api.tls", "ops.tls")),
-    Feature("trusted proxies", ("api.trusted_proxies", "ops.trusted_proxies"), _off),
-    Feature("named tokens of the admin API", ("ops.tokens",), _off),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),

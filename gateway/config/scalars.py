@@ -35,6 +35,7 @@ _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}"
 _FACTOR = r"\d{1,6}(\.\d+)?"
 _PRICE = r"\d{1,6}(\.\d{1,6}0*)?"
 _PREFIX = r"(/[A-Za-z0-9._~-]+)+"
+_HOST_NAME = r"(?=.{1,253}\Z)[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?)*"
 _MODEL_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.@+:/-]{0,127}"
 
 
@@ -68,6 +69,10 @@ def _write_size(size: int) -> str:
 def _read_instant(text: str) -> float:
     moment = datetime.datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+
+
+def _write_instant(unix_s: float) -> str:
+    return datetime.datetime.fromtimestamp(unix_s, datetime.UTC).isoformat().replace("+00:00", "Z")
 
 
 def _read_network(text: str) -> str:
@@ -108,7 +113,12 @@ Size = Annotated[
 Instant = Annotated[
     float,
     _notation(
-        Scalar(expects="a date such as 2027-01-01 or 2027-01-01T12:00:00Z", pattern=r"\d{4}-\d{2}-\d{2}.*", read=_read_instant)
+        Scalar(
+            expects="a date such as 2027-01-01 or 2027-01-01T12:00:00Z",
+            pattern=r"\d{4}-\d{2}-\d{2}.*",
+            read=_read_instant,
+            write=_write_instant,
+        )
     ),
 ]
 """Unix seconds; a date alone is its first moment in UTC."""
@@ -155,6 +165,14 @@ ModelName = Annotated[
     ),
 ]
 """A public model name or alias. It is a header's value (`x-gateway-attempts`), so no blank, comma or semicolon."""
+
+HostName = Annotated[
+    str,
+    _notation(
+        Scalar(expects="a host name such as ops.example.com, without a port", pattern=_HOST_NAME, read=_reader(_HOST_NAME))
+    ),
+]
+"""What a request's Host may be, but for its port; letters of either case are one."""
 
 Prefix = Annotated[
     str,

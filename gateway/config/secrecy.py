@@ -1,4 +1,4 @@
-"""Whether the secrets of a configuration are any: present, long enough, one for each key. No message shows one."""
+"""Whether the secrets of a configuration are any: present, long enough, one for each bearer. No message shows one."""
 
 import re
 from collections import Counter
@@ -6,12 +6,16 @@ from collections.abc import Iterator
 
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
+from gateway.config.structs.serving import OpsToken
 from gateway.config.structs.tenancy import Key
 from gateway.policy.catalogue import Secret
 from gateway.policy.credentials import SECRET_LENGTH_MIN, digest, is_digest, is_secret, parse_digest
 
 _PLACEHOLDER = re.compile(r"(bearer +)?(<.*>|\$(\w+|\(.*\)|\{.*\})|\{\{.*\}\}|%\w+%)", re.ASCII | re.IGNORECASE)
 """A text that was to be replaced, and what other tools take for a variable: anybody could guess it."""
+
+ACTORS = ("admin", "loopback")
+"""What the audit calls whoever comes with `ops.admin_token`, or from this machine where there is no token."""
 
 _IS_PLACEHOLDER = "is a placeholder: a variable is written ${NAME}, and what it brings in is taken as it is"
 
@@ -32,6 +36,8 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     elif not config.redis.embedded:
         yield parsed.problem(("keys_pepper",), "is missing: only redis.url: embedded makes one of its own")
     yield from _keys(parsed)
+    yield from _tokens(parsed)
+    yield from _shared(parsed)
 
 
 def _credential(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Problem]:
@@ -54,31 +60,58 @@ def _own_secret(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Proble
 
 def _keys(parsed: Parsed) -> Iterator[Problem]:
     names = Counter(key.name for key in parsed.config.keys)
-    pepper = parsed.config.keys_pepper or Secret("")
-    seen: dict[bytes, str] = {}
     for index, key in enumerate(parsed.config.keys):
         where = ("keys", index)
         if names[key.name] > 1:
             yield parsed.problem((*where, "name"), f"'{key.name}' names {names[key.name]} keys")
         yield from _one_proof(parsed, where, key)
-        known = _known_by(key, pepper.reveal().encode())
+
+
+def _tokens(parsed: Parsed) -> Iterator[Problem]:
+    ops = parsed.config.ops
+    names = Counter([*(token.name for token in ops.tokens), *ACTORS])
+    for index, token in enumerate(ops.tokens):
+        where = ("ops", "tokens", index)
+        if token.name in ACTORS:
+            yield parsed.problem((*where, "name"), f"'{token.name}' is what the audit calls another")
+        elif names[token.name] > 1:
+            yield parsed.problem((*where, "name"), f"'{token.name}' names {names[token.name]} tokens")
+        yield from _one_proof(parsed, where, token)
+
+
+def _shared(parsed: Parsed) -> Iterator[Problem]:
+    """Yield each bearer that is another's too: which of them somebody is, nobody could tell."""
+    pepper = (parsed.config.keys_pepper or Secret("")).reveal().encode()
+    ops = parsed.config.ops
+    holders: list[tuple[Where, str, bytes | None]] = [
+        (("keys", index), f"the key '{key.name}'", _known_by(key, pepper)) for index, key in enumerate(parsed.config.keys)
+    ]
+    if ops.admin_token:
+        holders.append((("ops", "admin_token"), "ops.admin_token", digest(pepper, ops.admin_token.reveal())))
+    holders += [
+        (("ops", "tokens", index), f"the token '{token.name}'", _known_by(token, pepper))
+        for index, token in enumerate(ops.tokens)
+    ]
+    seen: dict[bytes, str] = {}
+    for where, called, known in holders:
+        if known is None:
+            continue
         if known in seen:
-            yield parsed.problem(where, f"has the same secret as the key '{seen[known]}'")
-        if known is not None:
-            seen.setdefault(known, key.name)
+            yield parsed.problem(where, f"has the same secret as {seen[known]}")
+        seen.setdefault(known, called)
 
 
-def _one_proof(parsed: Parsed, where: Where, key: Key) -> Iterator[Problem]:
+def _one_proof(parsed: Parsed, where: Where, bearer: Key | OpsToken) -> Iterator[Problem]:
     given = {(*where, "secret"), (*where, "digest")} & parsed.settings.keys()
     if len(given) != 1:
         yield parsed.problem(where, "has a secret and a digest: one is enough" if given else "needs a secret or a digest")
-    if key.secret is not None:
-        yield from _own_secret(parsed, (*where, "secret"), key.secret)
-    if key.digest is not None and not is_digest(key.digest):
+    if bearer.secret is not None:
+        yield from _own_secret(parsed, (*where, "secret"), bearer.secret)
+    if bearer.digest is not None and not is_digest(bearer.digest):
         yield parsed.problem((*where, "digest"), "expected hmac-sha256: and 64 hexadecimal digits")
 
 
-def _known_by(key: Key, pepper: bytes) -> bytes | None:
-    if key.secret is not None:
-        return digest(pepper, key.secret.reveal())
-    return parse_digest(key.digest) if key.digest is not None and is_digest(key.digest) else None
+def _known_by(bearer: Key | OpsToken, pepper: bytes) -> bytes | None:
+    if bearer.secret is not None:
+        return digest(pepper, bearer.secret.reveal())
+    return parse_digest(bearer.digest) if bearer.digest is not None and is_digest(bearer.digest) else None

@@ -13,14 +13,15 @@ import msgspec.inspect as mi
 from gateway.config import budgets, naming, not_yet, sanity
 from gateway.config.compile import compile_key, compile_org
 from gateway.config.decode import Decoder
-from gateway.config.document import read
+from gateway.config.document import DocumentError, read
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem
 from gateway.config.references import Sources
 from gateway.config.rights import BUILT_IN, plan_name
 from gateway.config.structs import Config
 from gateway.config.structs.tenancy import Org
-from gateway.errors import InvalidValue
+from gateway.errors import InvalidDefinition, InvalidValue
+from gateway.faults import FieldError
 from gateway.policy import catalogue
 from gateway.policy.tenancy import Found, Tenants
 
@@ -57,7 +58,7 @@ class Definitions:
         """Return what a key means. Raises ValueError for one that is damaged: it must not mean more than it was meant to."""
         try:
             parsed = self._beside(found.tenants, [_of_key(found)])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, DocumentError) as error:
             raise ValueError(f"the definition of the key {found.key.id} is no JSON object: {error}") from error
         if parsed.problems:
             lines = "; ".join(_lines(parsed.problems))
@@ -79,16 +80,16 @@ class Definitions:
                 raise InvalidValue(f"{', '.join(sorted(misplaced))}: has no place in a definition", param="definition")
             of_keys = [_of_key(key)] if key is not None else [*_users(tenants)]
             parsed = self._beside(tenants, of_keys)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, DocumentError) as error:
             raise InvalidValue(f"a definition must be a JSON object: {error}", param="definition") from None
         problems = [*parsed.problems]
         for room in (naming, sanity, budgets, not_yet):
             problems.extend(room.check(parsed))
         if problems:
-            raise InvalidValue("\n".join(_lines(problems)), param="definition")
+            raise InvalidDefinition(tuple(dict.fromkeys(map(_field, sorted(problems)))))
 
     def _beside(self, tenants: Tenants, of_keys: Sequence[Mapping[str, Any]]) -> Parsed:
-        """Return the file with these definitions in it. Raises msgspec.DecodeError."""
+        """Return the file with these definitions in it. Raises msgspec.DecodeError, and DocumentError for what none can hold."""
         orgs: dict[str, dict[str, Any]] = {name: _object(text) for name, text in tenants.orgs.items()}
         for org, projects in tenants.projects.items():
             entry = orgs.setdefault(org, {})
@@ -138,6 +139,16 @@ def _entries(config: Config) -> dict[tuple[str | int, ...], frozenset[str]]:
     }
     found: dict[tuple[str | int, ...], frozenset[str]] = {(name,): frozenset(entries) for name, entries in sections.items()}
     return found | {("orgs", name, "projects"): frozenset(org.projects) for name, org in config.orgs.items()}
+
+
+def _field(problem: Problem) -> FieldError:
+    """Return a problem as that of a field of what was sent: of the definition, but for what a key is known by."""
+    place, _, path = problem.where.partition(".")
+    if place == "keys[0]" and path.partition(".")[0] in _COLUMNS:
+        loc: tuple[str, ...] = ("body", path)
+    else:
+        loc = ("body", "definition", problem.where if place != "keys[0]" else path)
+    return FieldError(tuple(filter(None, loc)), ": ".join(filter(None, (problem.where, problem.message))), "value_error")
 
 
 def _lines(problems: Sequence[Problem]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ are written: what others have used of them is none of its bearer's business. Mon
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import Any
 
 import msgspec
 
@@ -135,7 +136,7 @@ def account(tenant: Tenant, models: Sequence[str], contract: Contract, seen: Lev
         models=tuple(models),
         service_tiers=_rights(key, contract),
         limits=tuple(_limit(charge, level) for charge, level in lines if not charge.is_budget and not charge.shadow),
-        budgets=tuple(_budget(charge, level, seen.now_ms) for charge, level in lines if charge.is_budget),
+        budgets=tuple(BudgetLine(**figures(charge, level, seen.now_ms)) for charge, level in lines if charge.is_budget),
     )
 
 
@@ -174,18 +175,18 @@ def _limit(charge: Charge, level: Level | None) -> LimitLine:
     )
 
 
-def _budget(charge: Charge, level: Level | None, now_ms: int) -> BudgetLine:
+def figures(charge: Charge, level: Level | None, now_ms: int) -> dict[str, Any]:
+    """Return what a `BudgetLine` says of a budget."""
     unit, size = ("micro_usd", NANO_PER_MICRO) if charge.unit is Unit.NANO_USD else ("tokens", 1)
-    figures = {f"limit_{unit}": charge.capacity // size}
+    found: dict[str, Any] = {f"limit_{unit}": charge.capacity // size}
     if level is not None:
         # What is spent and held is rounded up, what is left down.
-        figures[f"spent_{unit}"], figures[f"held_{unit}"] = -(-level.level // size), -(-level.held // size)
-        figures[f"remaining_{unit}"] = max(0, charge.capacity - level.level - level.held) // size
-    return BudgetLine(
-        scope=OWNERS[_kind(charge)],
-        period=charge.scope.split(":")[1],
-        **figures,
-        alert=charge.alert_ppm / MILLION,
-        alerted=None if level is None else is_due(charge, level.level),
-        resets_at=bounds_ms(now_ms, charge.period_ms)[1] // 1000,
-    )
+        found[f"spent_{unit}"], found[f"held_{unit}"] = -(-level.level // size), -(-level.held // size)
+        found[f"remaining_{unit}"] = max(0, charge.capacity - level.level - level.held) // size
+    return found | {
+        "scope": OWNERS[_kind(charge)],
+        "period": charge.scope.split(":")[1],
+        "alert": charge.alert_ppm / MILLION,
+        "alerted": None if level is None else is_due(charge, level.level),
+        "resets_at": bounds_ms(now_ms, charge.period_ms)[1] // 1000,
+    }

@@ -1,7 +1,7 @@
 """The operator's desk as a command or the operations port has it: a connection of its own to the store that the workers use."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 from gateway.admission.client import Admission, cell_prefix
 from gateway.admission.connection import Connection
@@ -11,6 +11,7 @@ from gateway.config import Config, compile_catalogue
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Tier
 from gateway.policy.charging import upstream_of
+from gateway.processes.latest import Current, Latest
 from gateway.tasks import Owned
 
 CALL_S = 2.0
@@ -18,38 +19,28 @@ CALL_S = 2.0
 
 
 @contextlib.asynccontextmanager
-async def open_desk(config: Config, redis_url: str, current: Callable[[], Config] | None = None) -> AsyncIterator[Desk]:
-    """Open the desk of a configuration, or of what is `current` of those that follow it at one store.
-
-    A store that is away is tried again for as long as the desk is open.
-    """
+async def open_desk(config: Config, redis_url: str) -> AsyncIterator[Desk]:
+    """Open the desk of a configuration."""
     async with open_admission(config, redis_url) as admission:
-        yield Desk(admission, Upstreams(current or (lambda: config)))
+        yield desk_of(admission, lambda: config)
 
 
-class Upstreams:
-    """The upstreams of the configuration that is in force, worked out once for each."""
+def desk_of(admission: Admission, current: Current) -> Desk:
+    """Return the desk at a store, of what is `current` of the configurations that follow each other there."""
+    return Desk(admission, Latest(current, upstreams_of))
 
-    def __init__(self, current: Callable[[], Config]) -> None:
-        self._current = current
-        self._config: Config | None = None
-        self._known: tuple[Upstream, ...] = ()
 
-    def __call__(self) -> tuple[Upstream, ...]:
-        """Return them."""
-        config = self._current()
-        if config is not self._config:
-            # Keys play no part here, so that no pepper has to be made for them.
-            catalogue = compile_catalogue(config, pepper=b"")
-            terms = catalogue.tiers[Tier.DEFAULT]
-            self._known = tuple(upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments)
-            self._config = config
-        return self._known
+def upstreams_of(config: Config) -> tuple[Upstream, ...]:
+    """Return the upstreams of a configuration."""
+    # Keys play no part here, so that no pepper has to be made for them.
+    catalogue = compile_catalogue(config, pepper=b"")
+    terms = catalogue.tiers[Tier.DEFAULT]
+    return tuple(upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments)
 
 
 @contextlib.asynccontextmanager
 async def open_admission(config: Config, redis_url: str) -> AsyncIterator[Admission]:
-    """Open the store where the gateways of a configuration keep their limits and budgets."""
+    """Open the store of a configuration. One that is away is tried again for as long as it is open."""
     connection = Connection(locator(redis_url, ca_file=config.redis.ca_file), Owned(), timeout_s=CALL_S)
     await connection.open()
     try:

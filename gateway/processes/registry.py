@@ -14,7 +14,9 @@ from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
 from gateway.config import Config
 from gateway.config.tenants import Definitions
+from gateway.policy.tenancy import Found, Tenants
 from gateway.processes.desk import CALL_S
+from gateway.processes.latest import Current, Latest
 from gateway.processes.pepper import pepper_of
 from gateway.stores.minted import MintedKeys
 from gateway.stores.tenancy import Crier, Means, Tenancy
@@ -29,6 +31,21 @@ class Registry(msgspec.Struct, frozen=True):
     terms: Terms
 
 
+class Said:
+    """What the configuration that is in force has to say to definitions."""
+
+    def __init__(self, current: Current) -> None:
+        self._definitions = Latest(current, Definitions)
+
+    def clashes(self, tenants: Tenants) -> tuple[str, ...]:
+        """Return a line for each name that is the file's own."""
+        return self._definitions().clashes(tenants)
+
+    def check(self, tenants: Tenants, key: Found | None = None) -> None:
+        """Raise InvalidValue with all that is wrong with definitions, and with those of a key."""
+        self._definitions().check(tenants, key)
+
+
 class Nobody:
     """In the place of workers where no gateway runs: there is nobody to tell."""
 
@@ -38,9 +55,10 @@ class Nobody:
 
 
 @contextlib.asynccontextmanager
-async def open_registry(config: Config, redis_url: str | None) -> AsyncIterator[Registry]:
+async def open_registry(config: Config, redis_url: str | None, current: Current | None = None) -> AsyncIterator[Registry]:
     """Open the database of a configuration; `redis_url` is where its workers' store is, None where no gateway runs.
 
+    `current` returns which of the configurations that follow it has a say in definitions, where it is not the last one.
     Nothing is connected to before it is asked; whether the tables are there, `tenancy.open` sees to.
     """
     async with contextlib.AsyncExitStack() as stack:
@@ -50,7 +68,7 @@ async def open_registry(config: Config, redis_url: str | None) -> AsyncIterator[
             stack.push_async_callback(redis.aclose)
             crier = Herald(redis, cell_prefix(config.redis.prefix))
         means = Means(pepper_of(config, Path(config.state_dir)), secrets.token_bytes, unix_ms)
-        tenancy = Tenancy(config.database.url.reveal(), Definitions(config), crier, means)
+        tenancy = Tenancy(config.database.url.reveal(), Said(current or (lambda: config)), crier, means)
         stack.push_async_callback(tenancy.close)
         yield Registry(tenancy, MintedKeys(tenancy), Terms(tenancy))
 

@@ -26,9 +26,22 @@ async def write(connection: AsyncConnection, act: Act, at_unix_ms: int) -> None:
     await connection.execute(insert(AUDIT).values(**row))
 
 
-def newest(limit: int, before: int | None = None, subject: str | None = None) -> Select[Any]:
-    """Return the question for the newest changes: of those before the row `before`, of one subject where that is given."""
-    statement = select(AUDIT).order_by(AUDIT.c.id.desc()).limit(limit)
-    if before is not None:
-        statement = statement.where(AUDIT.c.id < before)
-    return statement if subject is None else statement.where(AUDIT.c.subject == subject)
+class Sought(msgspec.Struct, frozen=True, kw_only=True):
+    """Which changes are asked for: before the row `before`, and of one subject, actor or action where that is given."""
+
+    limit: int = 100
+    before: int | None = None
+    subject: str | None = None
+    actor: str | None = None
+    action: str | None = None
+
+
+def newest(sought: Sought) -> Select[Any]:
+    """Return the question for the newest changes."""
+    statement = select(AUDIT).order_by(AUDIT.c.id.desc()).limit(sought.limit)
+    if sought.before is not None:
+        statement = statement.where(AUDIT.c.id < sought.before)
+    for column in (AUDIT.c.subject, AUDIT.c.actor, AUDIT.c.action):
+        if (wanted := getattr(sought, column.name)) is not None:
+            statement = statement.where(column == wanted)
+    return statement

@@ -54,7 +54,10 @@ class SecretView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyView(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as operators see it: `state` is active, blocked, expired, revoked, or damaged where its definition cannot be read."""
+    """A key as operators see it: `state` is active, blocked, expired, revoked, or damaged where its definition cannot be read.
+
+    `source` is minted, litellm, or file: nobody knows when one of the configuration file was made.
+    """
 
     id: str
     name: str
@@ -64,8 +67,8 @@ class KeyView(msgspec.Struct, frozen=True, kw_only=True):
     definition: dict[str, Any]
     source: str
     secrets: tuple[SecretView, ...]
-    created_unix_ms: int
-    updated_unix_ms: int
+    created_unix_ms: int | None
+    updated_unix_ms: int | None
     expires_unix_ms: int | None
     revoked_unix_ms: int | None
     blocked_unix_ms: int | None

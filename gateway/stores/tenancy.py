@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from gateway.errors import Conflict, Outdated
 from gateway.policy.tenancy import Found, Tenants
-from gateway.stores.audit import Act, newest, write
+from gateway.stores.audit import Act, Sought, newest, write
 from gateway.stores.database import Reader
 from gateway.stores.engine import Database
 from gateway.stores.keys import Fetch, of_row
@@ -101,9 +101,9 @@ class Tenancy:
         """Return all rows of one question."""
         return await self._reader.fetch(statement)
 
-    async def audit(self, limit: int = 100, before: int | None = None, subject: str | None = None) -> list[AuditRow]:
+    async def audit(self, sought: Sought | None = None) -> list[AuditRow]:
         """Return changes, the newest first."""
-        rows = await self.fetch(newest(limit, before, subject))
+        rows = await self.fetch(newest(sought or Sought()))
         return [of_row(AuditRow, {**row, "detail": msgspec.json.decode(row["detail"])}) for row in rows]
 
     @asynccontextmanager

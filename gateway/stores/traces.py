@@ -130,6 +130,15 @@ class TraceReader:
             raise TracesAwayError from error
         return decode(members[0][ID_BYTES:]) if members else None
 
+    async def newest(self, limit: int, before: str | None = None) -> list[Trace]:
+        """Return the newest traces, of those older than the request `before` where it is given. Raises TracesAwayError."""
+        most = b"+" if before is None else b"(" + before.encode()
+        try:
+            members: Any = await self._redis.zrevrangebylex(self._key, most, b"-", 0, limit)
+        except (RedisError, OSError) as error:
+            raise TracesAwayError from error
+        return [decode(member[ID_BYTES:]) for member in members]
+
 
 def first_id(unix_ms: int) -> str:
     """Return how the ids of an instant begin: UUIDv7 has 48 bits of Unix milliseconds first."""

@@ -1,41 +1,53 @@
-"""The admin API: who may ask, the usage ledger, single requests, and the operator's desk.
-
-With a token, whoever has it may ask, from anywhere; without one, only this machine, and only by a name of this machine: a page in
-a browser that has its own host name point here has neither the token nor such a name.
-"""
+"""The admin API: what is behind its gate, how its errors are told, and the usage ledger."""
 
 import time
-from collections.abc import Callable
-from hmac import compare_digest
-from ipaddress import ip_address
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
-from litestar import Router, get
-from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
+import structlog
+from litestar import Request, Response, Router, get
+from litestar.datastructures import ResponseHeader
 from litestar.params import QueryParameter
 
 from gateway.admission.desk import Desk
-from gateway.errors import HostNotAllowed, InvalidValue, IpNotAllowed, LedgerUnavailable, Unauthenticated, UnsupportedMediaType
-from gateway.policy.catalogue import Secret
+from gateway.errors import AuthUnavailable, InvalidValue, LedgerUnavailable
 from gateway.stores.database import MissingLedgerError
+from gateway.stores.keys import AWAY
+from gateway.stores.minted import KeyView, MintedKeys
 from gateway.stores.reports import DIMENSIONS, REQUEST, LedgerAwayError, Question, Reports, Row, parse_by, parse_since
+from gateway.stores.terms import Terms
 from gateway.stores.traces import TraceReader
-from gateway.web.requests import requests_route
+from gateway.web.admin_keys import AdminKeys, keys_router
+from gateway.web.admin_terms import AdminTerms, Declared, terms_routers
+from gateway.web.admin_views import Views, view_routes
+from gateway.web.envelope import render
+from gateway.web.fields import check_body
+from gateway.web.gate import Gate
+from gateway.web.requests import requests_routes
+from gateway.web.told import errors
 from gateway.web.upstreams import upstreams_router
 
-LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
-READING = frozenset({"GET", "HEAD", "OPTIONS"})
-JSON = "application/json"
 BY = f"request, or any of {', '.join(DIMENSIONS)}, comma-separated"
-LEDGER_WAIT_MS = 1_000
 MOST_ROWS = 10_000
 """One answer's rows: they are held in memory."""
 
+RETRY_AFTER_MS = 1_000
+
+HEADERS = (ResponseHeader(name="cache-control", value="no-store"), ResponseHeader(name="x-content-type-options", value="nosniff"))
+
 Parsed = TypeVar("Parsed")
-Connection = ASGIConnection[Any, Any, Any, Any]
+
+log = structlog.get_logger(__name__)
+
+
+class Tenants(msgspec.Struct, frozen=True):
+    """Who may use the gateway: keys, orgs, plans and projects of the database, and what the file declares of each."""
+
+    keys: MintedKeys
+    terms: Terms
+    declared_keys: Callable[[], Sequence[KeyView]]
+    declared: Callable[[], Declared]
 
 
 class Rooms(msgspec.Struct, frozen=True):
@@ -44,56 +56,37 @@ class Rooms(msgspec.Struct, frozen=True):
     reports: Reports
     desk: Desk
     traces: TraceReader
+    tenants: Tenants
+    views: Views
 
 
-class Gate:
-    """Who may use the admin API."""
-
-    def __init__(self, token: Secret | None) -> None:
-        self._token = token or None
-
-    def __call__(self, connection: Connection, _: BaseRouteHandler) -> None:
-        """Let the request through.
-
-        Raises Unauthenticated without the token where one is set, IpNotAllowed, HostNotAllowed and UnsupportedMediaType: a form
-        of another page's can send anything but JSON.
-        """
-        headers = connection.headers
-        if connection.scope.get("method") not in READING and headers.get("content-type", "").partition(";")[0].strip() != JSON:
-            raise UnsupportedMediaType("What changes something must be application/json")
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
-            raise HostNotAllowed("Pages of another origin may not use the admin API")
-        if self._token is not None:
-            check_bearer(headers.get("authorization", ""), self._token)
-            return
-        if connection.client is None or not is_loopback(connection.client.host):
-            raise IpNotAllowed("Without ops.admin_token the admin API answers on this machine only")
-        if urlsplit(f"//{host}").hostname not in LOCAL_NAMES:
-            raise HostNotAllowed("Without ops.admin_token the admin API answers to localhost, 127.0.0.1 and [::1] only")
-
-
-def check_bearer(authorization: str, token: Secret) -> None:
-    """Raise Unauthenticated unless the header carries the token."""
-    scheme, _, sent = authorization.partition(" ")
-    # As bytes: compare_digest takes no text beyond ASCII. Latin-1 gives back the bytes that were sent.
-    if scheme.lower() != "bearer" or not compare_digest(sent.strip().encode("latin-1"), token.reveal().encode()):
-        raise Unauthenticated("The admin API needs ops.admin_token as a bearer token")
-
-
-def is_loopback(host: str) -> bool:
-    """Say whether an address is this machine's own; IPv4 inside IPv6 included."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def admin_router(rooms: Rooms, token: Secret | None) -> Router:
+def admin_router(rooms: Rooms, gate: Gate) -> Router:
     """Return the routes under /admin."""
+    minted = rooms.tenants.keys
+    keys = keys_router(AdminKeys(minted, rooms.tenants.declared_keys), minted)
+    terms = terms_routers(AdminTerms(rooms.tenants.terms, rooms.tenants.declared))
+    return Router(
+        "/admin",
+        route_handlers=[
+            usage_route(rooms.reports),
+            upstreams_router(rooms.desk),
+            *requests_routes(rooms.traces),
+            keys,
+            *terms,
+            *view_routes(rooms.views),
+        ],
+        guards=[gate, check_body],
+        exception_handlers=dict.fromkeys(AWAY, answer_away),
+        response_headers=HEADERS,
+        security=[{"bearer": []}],
+        tags=["admin"],
+    )
 
-    @get("/usage", summary="Read the usage ledger")
+
+def usage_route(reports: Reports) -> Any:
+    """Return the route under /admin/usage."""
+
+    @get("/usage", summary="Read the usage ledger", responses=errors())
     async def usage(
         *,
         by: Annotated[str, QueryParameter(description=BY)] = REQUEST,
@@ -111,18 +104,19 @@ def admin_router(rooms: Rooms, token: Secret | None) -> Router:
             live=live,
         )
         try:
-            return await rooms.reports.rows(question)
+            return await reports.rows(question)
         except MissingLedgerError:
             return []
         except LedgerAwayError as away:
-            raise LedgerUnavailable("The ledger cannot be read at the moment", retry_after_ms=LEDGER_WAIT_MS) from away
+            raise LedgerUnavailable("The ledger cannot be read at the moment", retry_after_ms=RETRY_AFTER_MS) from away
 
-    return Router(
-        "/admin",
-        route_handlers=[usage, upstreams_router(rooms.desk), requests_route(rooms.traces)],
-        guards=[Gate(token)],
-        tags=["admin"],
-    )
+    return usage
+
+
+def answer_away(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """Return the answer while the database does none."""
+    log.warning("database_unavailable", path=request.url.path, error=type(error).__name__)
+    return render(AuthUnavailable("The database cannot be reached at the moment", retry_after_ms=RETRY_AFTER_MS))
 
 
 def parse_ago(text: str) -> int:

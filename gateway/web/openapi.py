@@ -178,8 +178,8 @@ def _told(*kinds: type[GatewayError], manner: Manner = Manner.OPENAI) -> dict[st
 
 
 def _all_errors() -> Iterator[type[GatewayError]]:
-    of_operations = (errors.NotFound, errors.Conflict, errors.Outdated, errors.RequestNotFound, errors.HostNotAllowed)
-    elsewhere = (*of_operations, errors.UnknownUrl, errors.MethodNotAllowed)
+    of_operations = (errors.NotFound, errors.Conflict, errors.Outdated, errors.RequestNotFound)
+    elsewhere = (*of_operations, errors.HostNotAllowed, errors.RoleNotAllowed, errors.UnknownUrl, errors.MethodNotAllowed)
     return (kind for kind in GatewayError.__subclasses__() if kind not in elsewhere)
 
 

@@ -11,13 +11,15 @@ from typing import Any, Protocol
 import msgspec
 from litestar import Litestar, Request, Response, get
 from litestar.openapi import OpenAPIConfig
+from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
 from msgspec.structs import replace
 
-from gateway.policy.catalogue import Secret
 from gateway.telemetry.reloads import Standing
 from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
+from gateway.web.gate import Gate
 from gateway.web.join import OPENMETRICS_TYPE, TEXT_TYPE, Join, wants_openmetrics
 from gateway.web.workers import PROBE_S, Workers
 
@@ -85,7 +87,7 @@ class Readiness(msgspec.Struct, frozen=True):
     config: InForce | None = None
 
 
-def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Whole) -> Litestar:
+def build_ops(view: OpsView, rooms: Rooms, gate: Gate, whole: Whole) -> Litestar:
     """Return the application of the operations port; `whole` tells what no worker does."""
     workers, joined = Workers(view.control_sockets), Join()
 
@@ -94,7 +96,12 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Wh
         """Answer."""
         return Liveness()
 
-    @get("/readyz", summary="Would a request be served?", tags=["health"])
+    @get(
+        "/readyz",
+        summary="Would a request be served?",
+        tags=["health"],
+        responses={503: ResponseSpec(Readiness, description="None would", generate_examples=False)},
+    )
     async def readyz() -> Response[Readiness]:
         """Answer 200 when one would, else 503, and say how each worker is."""
         pages = await workers.ask("/status", timeout_s=PROBE_S)
@@ -102,7 +109,7 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Wh
         readiness = replace(readiness, config=InForce(view.standing.generation, view.standing.hash))
         return Response(readiness, status_code=200 if readiness.status == "ready" else 503)
 
-    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"])
+    @get("/metrics", summary="Prometheus metrics of all workers", tags=["metrics"], media_type=TEXT_TYPE)
     async def metrics(request: Request[Any, Any, Any]) -> Response[bytes]:
         """Return every worker's metrics on one page, with exemplars for who asks for OpenMetrics."""
         openmetrics = wants_openmetrics(request.headers.get("accept", ""))
@@ -111,10 +118,14 @@ def build_ops(view: OpsView, rooms: Rooms, admin_token: Secret | None, whole: Wh
         return Response(page, media_type=OPENMETRICS_TYPE if openmetrics else TEXT_TYPE)
 
     return Litestar(
-        route_handlers=[livez, readyz, metrics, admin_router(rooms, admin_token)],
+        route_handlers=[livez, readyz, metrics, admin_router(rooms, gate)],
         exception_handlers={Exception: answer},
         openapi_config=OpenAPIConfig(
-            title="Tiergate operations", version=version("tiergate"), path="/openapi", render_plugins=[JsonRenderPlugin()]
+            title="Tiergate operations",
+            version=version("tiergate"),
+            path="/openapi",
+            render_plugins=[JsonRenderPlugin()],
+            components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
         ),
         logging_config=None,
     )

@@ -11,6 +11,7 @@ from gateway.admission.desk import Desk
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Word
 from gateway.policy.standing import Standing
+from gateway.web.told import errors
 
 STORE_WAIT_MS = 1_000
 
@@ -25,7 +26,7 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def upstreams_router(desk: Desk) -> Router:
     """Return the routes under /admin/upstreams."""
 
-    @get("/", summary="How is each deployment doing?")
+    @get("/", summary="How is each deployment doing?", responses=errors())
     async def standings() -> tuple[Standing, ...]:
         """Return all deployments of the configuration."""
         try:
@@ -33,7 +34,7 @@ def upstreams_router(desk: Desk) -> Router:
         except AdmissionUnavailable as lost:
             raise away() from lost
 
-    @post("/", summary="Disable, enable or reset deployments", status_code=200)
+    @post("/", summary="Disable, enable or reset deployments", status_code=200, responses=errors(changes=True))
     async def change(data: JSONBody[Change]) -> tuple[Standing, ...]:
         """Do as told, for every gateway on the store, and return how these deployments are doing then."""
         try:

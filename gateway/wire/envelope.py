@@ -10,6 +10,7 @@ from gateway.errors import (
     EngineOverloaded,
     FlexNoCapacity,
     GatewayError,
+    InvalidDefinition,
     MethodNotAllowed,
     Unauthenticated,
     Unprocessable,
@@ -127,7 +128,7 @@ def anthropic(error: GatewayError, request_id: str) -> bytes:
 
 def detail(error: GatewayError) -> tuple[Detail, ...]:
     """Return every bad field of a 422; other errors have none."""
-    if isinstance(error, Unprocessable | UpstreamRejected) and status_of(error) == 422:
+    if isinstance(error, Unprocessable | InvalidDefinition | UpstreamRejected) and status_of(error) == 422:
         return tuple(Detail(field.loc, field.msg, field.type) for field in error.fields)
     return ()
 

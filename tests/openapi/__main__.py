@@ -1,8 +1,9 @@
-"""`python -m tests.openapi SCHEMATHESIS`: hold a running gateway to the document that it serves.
+"""`python -m tests.openapi SCHEMATHESIS`: hold a running gateway to the documents that its two listeners serve.
 
 The program of that name makes requests of the document, good ones and bad ones, for every operation; a scripted provider answers
 all that reach it. No answer may be a 5xx or other than its schema says, no good request may be refused and no bad one served; of
-all requests, some thousands, three in ten have to be served. Exits 1 where that is not so.
+all requests of the API, some thousands, three in ten have to be served. Of the operations port, whose definitions have more rules
+than its document, no answer may be a 5xx or other than its schema says. Exits 1 where that is not so.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from tests.fakes.anthropic import Both
 from tests.fakes.embeddings import embeds
 from tests.fakes.http_server import Call, HttpServer, Script
 from tests.fakes.responses import Answering
+from tests.integration.ops.admin import ADMIN, post
 from tests.openapi.common import MODEL, REPORT
 from tests.running import HEADERS, config, running
 from tests.valkey import Valkey
@@ -27,6 +29,11 @@ LEAST_SERVED = 0.3
 FOR_ALL = ("--continue-on-failure", "--seed", "1", "--suppress-health-check", "all")
 RUNS = (("--max-examples", "20"), ("--phases", "fuzzing", "--mode", "positive", "--max-examples", "140"))
 """Every phase, most of whose requests are bad on purpose; then good ones alone."""
+OF_OPERATIONS = (
+    *("--max-examples", "40", "--exclude-path", "/readyz"),
+    *("--checks", "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"),
+)
+"""No worker answers there: not to be ready is right."""
 ENDPOINTS = ("chat", "completions", "embeddings", "responses")
 HERE = Path(__file__).parent
 
@@ -69,9 +76,23 @@ async def hold(program: str) -> bool:
     return not any(codes) and served >= LEAST_SERVED * len(statuses)
 
 
+async def hold_operations(program: str) -> bool:
+    """Run the program against an operations port. Return whether all was as the document says."""
+    with Valkey() as valkey, tempfile.TemporaryDirectory() as directory:
+        async with post(1, valkey, Path(directory)) as gate:
+            arguments = ("run", f"{gate.url}/openapi/openapi.json", "-H", f"Authorization: Bearer {ADMIN}", *FOR_ALL)
+            child = await asyncio.create_subprocess_exec(program, *arguments, *OF_OPERATIONS)
+            return await child.wait() == 0
+
+
+async def hold_all(program: str) -> bool:
+    """Hold both."""
+    return all([await hold(program), await hold_operations(program)])
+
+
 def main() -> int:
     """Run what the command line asks for. Return the exit code."""
-    return 0 if uvloop.run(hold(*sys.argv[1:])) else 1
+    return 0 if uvloop.run(hold_all(*sys.argv[1:])) else 1
 
 
 if __name__ == "__main__":

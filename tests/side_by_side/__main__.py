@@ -84,8 +84,8 @@ def limits(calls: Sequence[Call], key_of: dict[str, str], rows: Sequence[dict[st
     by_key: dict[str, list[Call]] = defaultdict(list)
     by_model: dict[str, list[Call]] = defaultdict(list)
     for call in calls:
-        if call.end != "refused":  # what ends in want of room spends nothing
-            by_key[key_of.get(call.id, "nobody")].append(call)
+        if call.end != "refused" and call.id in key_of:  # what ends in want of room spends nothing; the ledger tells whose it was
+            by_key[key_of[call.id]].append(call)
         by_model[call.model].append(call)
     spent = sum(row["cost_nano_usd"] or 0 for row in rows if row["org"] == ON_BUDGET)
     return [

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import field
 
-from gateway.config.scalars import Duration, Name, Network, Period, Size
+from gateway.config.scalars import Duration, HostName, Name, Network, Period, Size
 from gateway.config.structs.base import Count, Section, Share
 from gateway.policy.catalogue import Secret
 
@@ -23,7 +23,8 @@ class Tls(Section, frozen=True, kw_only=True):
 class Api(Section, frozen=True, kw_only=True):
     """The listener that clients talk to.
 
-    `trusted_proxies` are the networks whose X-Forwarded-For is believed; without them the peer's address is the client's.
+    `trusted_proxies` are the networks whose X-Forwarded-For is believed: the client is the last address in it that is in none of
+    them. Without them the peer is the client.
     `hide_providers` keeps provider names out of `x-gateway-*` headers and error messages. `keep_alive` is how long an idle
     connection is kept, longer than the 60 s after which common load balancers close theirs: who closes first sends into no
     connection that the other has closed. `receipt` is how long a request may take from its first byte to its last.
@@ -39,7 +40,10 @@ class Api(Section, frozen=True, kw_only=True):
 
 
 class OpsToken(Section, frozen=True, kw_only=True):
-    """A bearer of the admin API, by secret or by digest."""
+    """A bearer of the admin API, by secret or by digest. The audit names it by `name`.
+
+    A `viewer` reads, an `operator` works on keys too, an `admin` may do everything.
+    """
 
     name: Name
     role: Literal["viewer", "operator", "admin"]
@@ -50,7 +54,8 @@ class OpsToken(Section, frozen=True, kw_only=True):
 class Ops(Section, frozen=True, kw_only=True):
     """The listener for operations: probes, metrics, admin API, dashboard. Never the API's port.
 
-    `admin_token` empty: the admin API answers on loopback only.
+    `admin_token` is an admin called `admin`. With neither it nor `tokens` the admin API answers on loopback alone. `hosts` are
+    the names that it is reached by, besides localhost and addresses: a page whose own name leads here is none of its users.
     """
 
     host: str = "0.0.0.0"  # noqa: S104  # probes and scrapers come from outside
@@ -59,6 +64,7 @@ class Ops(Section, frozen=True, kw_only=True):
     tls: Tls | None = None
     trusted_proxies: tuple[Network, ...] = ()
     tokens: tuple[OpsToken, ...] = ()
+    hosts: tuple[HostName, ...] = ()
 
 
 class OnRedisFailure(Section, frozen=True, kw_only=True):

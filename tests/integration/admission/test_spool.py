@@ -169,6 +169,25 @@ def test_a_disk_that_takes_half_a_line_keeps_none_of_it(spool: Spool) -> None:
     assert [entry.id for entry in entries(spool.path)] == ["fourth"]
 
 
+async def test_a_spool_without_room_looks_for_it_until_there_is_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.admission.spool.SYNC_S", 0.01)
+    (tmp_path / "spool").write_text("in its way")
+    spool = Spool(tmp_path / "spool" / "own.ndjson", MOST_BYTES)
+    spool.ended(settle("mine"))
+    keeping = asyncio.create_task(spool.keep())
+    await asyncio.sleep(0.05)
+    was_full = spool.full
+    (tmp_path / "spool").unlink()
+    async with asyncio.timeout(5.0):
+        while spool.full:
+            await asyncio.sleep(0.01)
+    assert was_full, "nothing is to be granted on the chance that there is room again"
+    assert spool.size_bytes == 0
+    keeping.cancel()
+    spool.close()
+    assert [*(tmp_path / "spool").iterdir()] == []
+
+
 def test_a_file_that_cannot_be_made_is_a_full_one(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("in its way")
     spool = Spool(tmp_path / "spool" / "own.ndjson", MOST_BYTES)

@@ -1,37 +1,30 @@
 """An operations port over two workers that answer on real sockets."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from socket import socket
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
-from gateway.admission.client import Admission, traces_key
-from gateway.admission.connection import Connection
-from gateway.admission.desk import Desk
-from gateway.admission.discovery import locator
-from gateway.admission.redis_client import open_client
-from gateway.policy.admission import Upstream
-from gateway.policy.catalogue import Secret
+from gateway.config import Config
+from gateway.config.parse import parse
+from gateway.config.references import Sources
+from gateway.processes.operations import operations
 from gateway.processes.server import Server
 from gateway.stores.database import Reader, Writer
 from gateway.stores.events import decode
 from gateway.stores.reports import Reports
-from gateway.stores.traces import TraceReader
-from gateway.tasks import Owned
-from gateway.telemetry import families
-from gateway.telemetry.metrics import gauge, page
 from gateway.telemetry.reloads import Standing
-from gateway.web.admin import Rooms
 from gateway.web.control import build_control
-from gateway.web.ops import build_ops
 from tests.integration.stores.ledger_world import fields
 from tests.valkey import Valkey
 
-UPSTREAMS = (Upstream("m/north/big", "north", 8), Upstream("m/south/big", "south"))
+NORTH, SOUTH = "m/north/big", "m/south/big"
+ROOM: Mapping[str, Mapping[str, int]] = {"north": {"max_concurrency": 8}, "south": {}}
 
 
 STANDING = Standing(generation=3, hash="abc", path="gateway.yaml", since_unix_ms=1_000, findings=(), read_unix_ms=2_000)
@@ -79,6 +72,8 @@ class View:
         self.draining = False
         self.workers = workers
         self.standing = STANDING
+        self.redis_url = ""
+        self.config: Config
 
     def control_sockets(self) -> list[str]:
         return [str(worker.path) for worker in self.workers]
@@ -112,40 +107,38 @@ async def reports(tmp_path: Path) -> AsyncIterator[Reports]:
     await writer.close()
 
 
-@pytest.fixture
-async def desk(valkey: Valkey) -> AsyncIterator[Desk]:
-    connection = Connection(locator(valkey.url), Owned(), timeout_s=2.0)
-    await connection.open()
-    yield Desk(Admission(connection), lambda: UPSTREAMS)
-    await connection.close()
+Serve = Callable[..., Awaitable[httpx.AsyncClient]]
+"""Serves the port with this `ops.admin_token` and these other settings of `ops`; its answer is a client of it."""
 
 
 @pytest.fixture
-async def traces(valkey: Valkey) -> AsyncIterator[TraceReader]:
-    redis = open_client(locator(valkey.url), timeout_s=2.0)
-    yield TraceReader(redis, traces_key())
-    await redis.aclose()
-
-
-async def once() -> bytes:
-    """Tell what no worker does."""
-    return page((gauge(families.RELOAD_OK, {(): 1}),))
-
-
-Serve = Callable[[str], Awaitable[httpx.AsyncClient]]
-
-
-@pytest.fixture
-async def serve(view: View, reports: Reports, desk: Desk, traces: TraceReader) -> AsyncIterator[Serve]:
+async def serve(view: View, reports: Reports, valkey: Valkey, tmp_path: Path) -> AsyncIterator[Serve]:
+    view.redis_url = valkey.url
     async with AsyncExitStack() as stack:
 
-        async def start(token: str) -> httpx.AsyncClient:
+        async def start(token: str, database: str = "", **ops: Any) -> httpx.AsyncClient:
             listener = socket()
             listener.bind(("127.0.0.1", 0))
-            server = Server(build_ops(view, Rooms(reports, desk, traces), Secret(token), once))
+            config = config_of(tmp_path, {"admin_token": token, **ops}, database)
+            view.config = config
+            server = Server(await stack.enter_async_context(operations(view, config)))
             await server.open(listener)
             stack.push_async_callback(server.close)
             client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False)
             return await stack.enter_async_context(client)
 
         yield start
+
+
+def config_of(directory: Path, ops: Mapping[str, Any], database: str = "") -> Config:
+    """Return a configuration of two deployments; whether its secrets are good ones is nobody's question here."""
+    providers = {name: {"base_url": "http://127.0.0.1:9", "allow_http": True} for name in ROOM}
+    deployments = [{"provider": name, "model": "big", **room} for name, room in ROOM.items()]
+    document = {
+        "providers": providers,
+        "models": {"m": {"deployments": deployments}},
+        "database": {"url": database or f"sqlite:///{directory}/tiergate.db"},
+        "state_dir": str(directory),
+        "ops": ops,
+    }
+    return parse(msgspec.json.encode(document), Sources({}, lambda name: Path(name).read_bytes())).config

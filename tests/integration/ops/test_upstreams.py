@@ -1,12 +1,12 @@
 """Deployments on the operations port: who may ask, what an order does, and what is told when the store is gone."""
 
 import httpx
+import msgspec
 import pytest
 
-from tests.integration.ops.conftest import UPSTREAMS, Serve
+from tests.integration.ops.conftest import NORTH, SOUTH, Serve
 from tests.valkey import Valkey
 
-NORTH, SOUTH = (upstream.deployment for upstream in UPSTREAMS)
 PATH = "/admin/upstreams"
 
 
@@ -30,19 +30,25 @@ async def test_an_order_holds_until_the_next(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "param"),
+    ("body", "status", "fields"),
     [
-        ({"action": "disable", "deployments": ["m/west/big"]}, "deployments"),
-        ({"action": "disable", "deployments": []}, "deployments"),
-        ({"action": "drop", "deployments": [SOUTH]}, "action"),
-        ({"action": "disable", "deployments": [SOUTH], "force": True}, None),
+        ({"action": "disable", "deployments": ["m/west/big"]}, 400, ["deployments"]),
+        ({"action": "disable", "deployments": []}, 422, ["deployments"]),
+        ({"action": "drop", "deployments": [SOUTH]}, 422, ["action"]),
+        ({"action": "disable", "deployments": [SOUTH], "force": True}, 422, ["force"]),
+        ({"deployments": SOUTH, "force": True}, 422, ["action", "deployments", "force"]),
+        ([], 422, [None]),
+        ("{", 400, [None]),
+        ("", 400, [None]),
     ],
 )
-async def test_a_senseless_order_changes_nothing(serve: Serve, body: dict[str, object], param: str | None) -> None:
+async def test_a_senseless_order_changes_nothing(serve: Serve, body: object, status: int, fields: list[str | None]) -> None:
     client = await serve("")
-    answer = await client.post(PATH, json=body)
-    assert answer.status_code == 400
-    assert answer.json()["error"]["param"] == param
+    content = body if isinstance(body, str) else msgspec.json.encode(body)
+    answer = await client.post(PATH, content=content, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (status, fields[0])
+    if status == 422:
+        assert [detail["loc"][1:] for detail in answer.json()["detail"]] == [[name] if name else [] for name in fields]
     assert set(states(await client.get(PATH)).values()) == {"well"}
 
 

@@ -8,10 +8,7 @@ from tests.unit.config.reading import MINIMAL, findings, lines, read
 
 ASKED_FOR = {
     "api.tls": "api: {tls: {cert: a, key: b}}",
-    "api.trusted_proxies": "api: {trusted_proxies: [10.0.0.0/8]}",
     "ops.tls": "ops: {tls: {cert: a, key: b}}",
-    "ops.trusted_proxies": "ops: {trusted_proxies: [10.0.0.0/8]}",
-    "ops.tokens": "ops: {tokens: [{name: a, role: viewer, secret: 0123456789abcdef}]}",
     "redis.cells": "redis: {cells: 2}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
 }

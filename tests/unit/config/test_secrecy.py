@@ -12,6 +12,7 @@ OWN_SECRETS = [
     ("ops: {admin_token: ${X}}", "ops.admin_token"),
     ("keys_pepper: ${X}", "keys_pepper"),
     ("keys: [{name: k, secret: ${X}}]", "keys[0].secret"),
+    ("ops: {tokens: [{name: t, role: admin, secret: ${X}}]}", "ops.tokens[0].secret"),
 ]
 
 
@@ -81,3 +82,39 @@ def test_a_key_has_one_proof() -> None:
         "keys[0]: has a secret and a digest: one is enough",
         "keys[1].secret: expected text, got a list",
     ]
+
+
+TOKEN = "{name: a, role: viewer, secret: sixteen-letters-}"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "found"),
+    [
+        ("[{name: a, role: viewer}]", ["ops.tokens[0]: needs a secret or a digest"]),
+        (
+            "[{name: a, role: viewer, digest: 'sha256:00'}]",
+            ["ops.tokens[0].digest: expected hmac-sha256: and 64 hexadecimal digits"],
+        ),
+        (
+            "[{name: admin, role: viewer, secret: sixteen-letters-}]",
+            ["ops.tokens[0].name: 'admin' is what the audit calls another"],
+        ),
+        (
+            "[{name: loopback, role: admin, secret: sixteen-letters-}]",
+            ["ops.tokens[0].name: 'loopback' is what the audit calls another"],
+        ),
+        (f"[{TOKEN}, {TOKEN.replace('sixteen', 'another')}]", [f"ops.tokens[{n}].name: 'a' names 2 tokens" for n in (0, 1)]),
+        (f"[{TOKEN}, {TOKEN.replace(': a', ': b')}]", ["ops.tokens[1]: has the same secret as the token 'a'"]),
+        ("[{name: a, role: viewer, secret: secret-of-the-key}]", ["ops.tokens[0]: has the same secret as the key 'k'"]),
+        ("[{name: a, role: viewer, secret: secret-of-admin-}]", ["ops.tokens[0]: has the same secret as ops.admin_token"]),
+        (f"[{TOKEN}]", []),
+    ],
+)
+def test_a_token_of_the_admin_api_is_one_and_nobody_elses(tokens: str, found: list[str]) -> None:
+    text = f"ops: {{admin_token: secret-of-admin-, tokens: {tokens}}}\nkeys: [{{name: k, secret: secret-of-the-key}}]"
+    assert lines(findings(text).errors) == found
+
+
+def test_the_admins_token_is_no_key() -> None:
+    text = "ops: {admin_token: secret-of-the-key}\nkeys: [{name: k, secret: secret-of-the-key}]"
+    assert lines(findings(text).errors) == ["ops.admin_token: has the same secret as the key 'k'"]

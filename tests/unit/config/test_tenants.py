@@ -160,3 +160,10 @@ def test_no_budget_reaches_a_model_without_a_price(tenants: Tenants) -> None:
 def test_a_damaged_key_means_nothing_rather_than_more(damaged: Found, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         DEFINITIONS.key(damaged)
+
+
+@pytest.mark.parametrize("sign", ["\x7f", "\x80", "\x9f", "\ufffe"])
+def test_what_no_file_can_hold_is_refused_and_never_a_fault(sign: str) -> None:
+    text = msgspec.json.encode({"models": [f"a{sign}b"]}).decode()
+    with pytest.raises(InvalidValue):
+        DEFINITIONS.check(Tenants(plans={"p": text}))
