@@ -13,7 +13,9 @@ import httpx
 import msgspec
 import pytest
 import pytest_asyncio
+from click.testing import CliRunner
 
+from gateway.cli import tiergate
 from tests.fakes.http_server import HttpServer
 from tests.field.leaving import Holding, Leaving, chat
 from tests.integration.processes.conditions import until
@@ -291,3 +293,28 @@ async def test_cfg_02_a_worker_that_is_not_on_it_is_named_until_it_is(mounted: M
         return await mounted.metric("tiergate_config_workers_behind") == 0
 
     await until(is_told, within_s=WITHIN_S)
+
+
+async def test_cfg_02_what_a_file_would_change_is_told_before_it_is_taken(mounted: Mounted) -> None:
+    settings = mounted.copy()
+    settings["models"]["m"]["max_n"] = 44
+    await mounted.change(settings)
+    assert await changes(mounted, settings) == {}
+    settings["models"]["m"]["max_n"] = 33
+    settings["leases"] = {"ttl": "45s"}
+    assert await changes(mounted, settings) == {"models.m.max_n": (44, 33, False), "leases.ttl": ("30s", "45s", True)}
+    settings = {**settings, "models": mounted.copy()["models"], "leases": {}}
+    settings["models"]["m"]["max_n"] = 44
+    settings["keys"][0]["secret"] = "sk-test-secret-that-is-another-one"
+    assert list(await changes(mounted, settings)) == ["(a secret)"]
+
+
+async def changes(mounted: Mounted, settings: dict[str, Any]) -> dict[str, tuple[Any, Any, bool]]:
+    """Return what `tiergate config diff` says against the gateway that runs."""
+    path = mounted.mount / "next.yaml"
+    path.write_bytes(msgspec.json.encode(settings))
+    words = ["config", "diff", "--config", str(path), "--url", mounted.ops, "--json"]
+    result = await asyncio.to_thread(lambda: CliRunner().invoke(tiergate, words, obj={}))
+    found = msgspec.json.decode(result.stdout)
+    assert result.exit_code == int(bool(found))
+    return {each["path"]: (each["old"], each["new"], each["restart"]) for each in found}

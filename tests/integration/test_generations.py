@@ -4,11 +4,18 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import trustme
 from msgspec.structs import replace
 
 from gateway.config import Config, Edition, load
+from gateway.generation import CLEAR_EVERY_S
+from gateway.snapshots import Transports
+from gateway.upstream.transport import Outgoing
+from tests.catalogues import catalogue, deployment, model, provider
 from tests.fakes.http_server import Call
 from tests.fakes.openai import DONE, SSE, Models, event
+from tests.field.counting import counted, moved, total
+from tests.integration.minting import fleet
 from tests.integration.scene import Scene, scene
 from tests.running import config
 from tests.valkey import Valkey
@@ -82,3 +89,58 @@ async def test_an_earlier_reading_that_comes_late_is_not_taken(valkey: Valkey, t
         await asyncio.gather(at.run.gateway.take(Edition(3, now)), at.run.gateway.take(Edition(2, replace(now, models={}))))
         assert at.run.gateway.status()["generation"] == 3
         assert (await at.ask(model="stays")).status_code == 200
+
+
+async def test_a_new_model_and_new_bounds_count_at_once_and_old_counts_stay(valkey: Valkey, tmp_path: Path) -> None:
+    async with scene(Models(), settings(), valkey, tmp_path) as at:
+        assert (await at.ask(model="goes")).status_code == 200
+        before, now = await counted(at.run), read(tmp_path)
+        models = {"stays": now.models["stays"], "new": now.models["goes"]}
+        await at.run.gateway.take(Edition(2, replace(now, models=models, limits=replace(now.limits, body_bytes=200))))
+        assert (await at.ask(model="new")).status_code == 200
+        assert (await at.ask(model="new", user="x" * 200)).status_code == 413
+        after = moved(before, await counted(at.run))
+        assert total(after, "tiergate_upstream_attempts_total", model="new") == 1
+        assert total(await counted(at.run), "tiergate_upstream_attempts_total", model="goes") == 1
+
+
+async def test_keys_of_the_database_mean_what_the_new_file_says(valkey: Valkey, tmp_path: Path) -> None:
+    async with fleet(1, valkey, f"sqlite:///{tmp_path}/tenants.db", tmp_path) as gates:
+        secret, _ = await gates.mint("ci")
+        assert await gates.statuses(secret) == [200]
+        now = read(tmp_path / "w0")
+        narrow = replace(now.plans["all"], models=("other",))
+        await gates.runs[0].gateway.take(Edition(2, replace(now, plans={**now.plans, "all": narrow})))
+        assert await gates.statuses(secret) == [404]
+        assert (await gates.ask(0, secret, model="other")).status_code == 200
+
+
+def test_connections_are_made_anew_where_what_they_trust_has_changed(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    trusting = provider(ca_file=str(path))
+    trusting = replace(trusting, base_url="https://127.0.0.1:1/v1")
+    asked = catalogue(model("m", deployment("m", trusting)))
+    transports = Transports()
+    trustme.CA().cert_pem.write_to_path(path)
+    first = transports.of(asked)
+    assert (transports.of(asked), transports.leave()) == (first, ())
+    trustme.CA().cert_pem.write_to_path(path)
+    second = transports.of(asked)
+    assert second["m/p"] is not first["m/p"]
+    assert transports.leave() == (first["m/p"],)
+
+
+async def test_who_has_yet_to_use_a_connection_keeps_it_open(valkey: Valkey, tmp_path: Path) -> None:
+    async with scene(Models(), settings(), valkey, tmp_path) as at:
+        gateway, now = at.run.gateway, read(tmp_path)
+        before = gateway._corridor.snapshot.transports["goes/p/up-goes"]
+        watch = gateway._sweep.open()  # a request that has come, and was not sent anywhere yet
+        await gateway.take(Edition(2, replace(now, models={"stays": now.models["stays"]})))
+        await asyncio.sleep(3 * CLEAR_EVERY_S)
+        assert len(gateway._generations.transports) == 2
+        reply = await before.open(Outgoing(path="/chat/completions", headers=(), body=b'{"model": "up-goes"}'))
+        await reply.read(10_000)
+        gateway._sweep.close(watch)
+        async with asyncio.timeout(10):
+            while len(gateway._generations.transports):
+                await asyncio.sleep(0.01)
