@@ -111,11 +111,19 @@ async def settled(redis_url: str, state_dirs: Sequence[Path]) -> None:
     redis = open_client(locator(redis_url), timeout_s=5.0)
 
     async def done() -> bool:
-        waiting = [path for each in state_dirs for path in (each / "spool").glob("*") if path.stat().st_size]
+        waiting = [path for each in state_dirs for path in (each / "spool").glob("*") if has_lines(path)]
         return not waiting and not await redis.zcard(f"{cell_prefix('tg')}leases") and not await redis.xlen(ledger_key())
 
     await until(done, within_s=SETTLED_S)
     await redis.aclose()
+
+
+def has_lines(path: Path) -> bool:
+    """Return whether there is anything in a file; one that is gone by now was told whole."""
+    try:
+        return path.stat().st_size > 0
+    except FileNotFoundError:
+        return False
 
 
 def show(lines: Sequence[Line]) -> int:

@@ -12,9 +12,9 @@ from gateway.admission.spool import entries
 from gateway.policy.record import Outcome
 from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import DONE, SSE, USAGE, Models, event, streams
-from tests.integration.load.served import Served, rows_of, settings
+from tests.integration.load.served import LONGEST_START_S, Served, rows_of, settings
 from tests.integration.load.test_killed_alone import told
-from tests.integration.processes.conditions import until_gone
+from tests.integration.processes.conditions import until, until_gone
 from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
 
@@ -72,7 +72,12 @@ async def test_the_end_is_on_disk_when_the_client_has_the_last_byte(
 
 
 async def asked(server: HttpServer, count: int) -> None:
-    await server.until(lambda: len(server.requests) == count)
+    """Wait until the provider has been asked so often, by a worker that may have to start first."""
+
+    async def reached() -> bool:
+        return len(server.requests) == count
+
+    await until(reached, within_s=LONGEST_START_S)
 
 
 async def test_refusals_and_counts_have_no_end_to_write_down(tmp_path: Path) -> None:
@@ -94,7 +99,7 @@ async def test_strict_has_what_a_client_had_whole_though_worker_and_store_die_at
             )
             async with (
                 Served("gateway", configured, tmp_path) as gateway,
-                httpx.AsyncClient(headers=HEADERS, timeout=20) as client,
+                httpx.AsyncClient(headers=HEADERS, timeout=60) as client,
             ):
 
                 async def ask(own_id: str, *, stream: bool) -> httpx.Response:
