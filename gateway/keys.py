@@ -120,6 +120,8 @@ class Keys:
         self._asking: dict[bytes, asyncio.Task[Entry]] = {}
         self._is_away = False
         """The database did not answer when it was asked last."""
+        self._unreadable: set[str] = set()
+        """Keys that mean nothing: damaged ones, and those whose plan or org is nowhere any more."""
         self._rests_until_s = 0.0
         self._used_unix_ms: dict[str, int] = {}
         self._loops: list[asyncio.Task[None]] = []
@@ -245,8 +247,16 @@ class Keys:
         return self._meant(found)
 
     def _meant(self, found: Found) -> Bearer:
+        try:
+            key = self._sources.mean(found)
+        except ValueError as error:
+            if found.key.id not in self._unreadable:  # the log hears of it once
+                self._unreadable.add(found.key.id)
+                log.exception("key_unreadable", key=found.key.id)
+            raise unavailable() from error
+        self._unreadable.discard(found.key.id)
         self._editions += 1
-        return found, replace(self._sources.mean(found), edition=self._editions, expires_at_s=found.ends_unix_s())
+        return found, replace(key, edition=self._editions, expires_at_s=found.ends_unix_s())
 
     def _asked_about(self, known_by: bytes, task: asyncio.Task[Entry]) -> None:
         del self._asking[known_by]
@@ -268,5 +278,5 @@ def known_or_unavailable(last: Entry | None) -> Entry:
 
 
 def unavailable() -> AuthUnavailable:
-    """Return the error of a key that nobody can tell the owner of."""
+    """Return the error of a key that nobody can tell the owner of, or what it may do."""
     return AuthUnavailable("The gateway cannot check API keys at the moment", retry_after_ms=round(1000 * REST_S))

@@ -143,7 +143,7 @@ async def test_no_log_and_no_answer_has_a_key_or_its_digest(
         answers_told.append(await gate.ask(0, secret))
         await gate.settled()
         await asyncio.sleep(0)
-    assert [answer.status_code for answer in answers_told] == [200, 404, 200, 500, 401]
+    assert [answer.status_code for answer in answers_told] == [200, 404, 200, 503, 401]
     logs = capfdbinary.readouterr()
     shown = b"\n".join((logs.out, logs.err, *(f"{answer.text} {answer.headers}".encode() for answer in answers_told)))
     assert key_id.encode() in logs.out
@@ -152,13 +152,13 @@ async def test_no_log_and_no_answer_has_a_key_or_its_digest(
         assert part.encode() not in shown
 
 
-async def test_a_damaged_key_is_a_500_of_its_own(gate: Fleet) -> None:
+async def test_a_damaged_key_is_a_fault_of_its_own_alone(gate: Fleet) -> None:
     damaged, _ = await gate.mint("damaged")
     good, _ = await gate.mint("good")
     async with gate.registry.tenancy.change() as change:
         await change.execute(text("UPDATE api_key SET definition = 'no JSON' WHERE name = 'damaged'"))
     for _ in range(2):
-        assert await code(gate, damaged) == (500, "internal_error")
+        assert await code(gate, damaged) == (503, "auth_unavailable")
         assert await code(gate, good) == (200, None)
     listed = await gate.registry.keys.many(Wanted())
     assert {key.name: key.state for key in listed} == {"damaged": "damaged", "good": "active"}
