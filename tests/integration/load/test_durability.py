@@ -12,9 +12,9 @@ from gateway.admission.spool import entries
 from gateway.policy.record import Outcome
 from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import DONE, SSE, USAGE, Models, event, streams
-from tests.integration.load.served import LONGEST_START_S, Served, rows_of, settings
+from tests.integration.load.served import Served, rows_of, settings
 from tests.integration.load.test_killed_alone import told
-from tests.integration.processes.conditions import until, until_gone
+from tests.integration.processes.conditions import LONGEST_START_S, until, until_gone
 from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
 
