@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.run import Terms, chaos
 
 
+@pytest.mark.timeout(240)
 async def test_nothing_that_was_answered_is_lost_whatever_is_killed(tmp_path: Path) -> None:
     terms = Terms(requests=1_500, kills=1, seed=1, strict=True, postgres=False)
     lines = await chaos(terms, tmp_path)
