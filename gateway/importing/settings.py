@@ -173,12 +173,12 @@ def _access(general: Fields, references: References, found: Settings, findings: 
         findings.ignored(general.at("master_key"), f"it {error}")
         return
     if not is_reference(secret) and not is_secret(secret):
-        note = "too short to be a secret here, which takes 16 characters: choose another, for ops.admin_token and for callers"
+        note = "too short to be a secret here, which takes 16 characters: choose another for callers, and one for ops.admin_token"
         findings.ignored(general.at("master_key"), note)
         return
-    found.sections["ops"] = {"admin_token": secret}
     found.keys.append({"name": MASTER, "secret": secret})
-    findings.exact(general.at("master_key"), ("ops", "admin_token"))
+    # Who administers has another secret here, which no request of a model can give away: `ops.admin_token`, to be chosen.
+    findings.exact(general.at("master_key"), ("keys", MASTER, "secret"))
 
 
 def _bounds(general: Fields, found: Settings) -> None:

@@ -37,7 +37,9 @@ class Wire:
         self._writer.transport.abort()
 
     async def send(self, data: bytes) -> None:
-        """Write bytes, and wait until the other side has taken most of them."""
+        """Write bytes, and wait until the other side has taken most of them. Raises `ConnectionError` where it has hung up."""
+        if self._writer.transport.is_closing():  # a write would be no error of the connection to every loop
+            raise ConnectionResetError
         self._writer.write(data)
         await self._writer.drain()
 

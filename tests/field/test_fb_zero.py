@@ -85,7 +85,7 @@ ALL = tuple(dict.fromkeys(settings(type_info(Config), (), ())))
 def sound() -> dict[str, Any]:
     """Return a sound file whose sections are all there, where they need something to be there, and shared by none."""
     rights = {"limits": LIMITS, "over_limit": GUARDS, "flex": GUARDS, "budget": BUDGET, "keepalive": "5s"}
-    models = {"A": {"deployments": [{"provider": "p", "model": "up-A"}], "price": RATES}}
+    models = {"A": {"deployments": [{"provider": "p", "model": "up-A", "cost": RATES}], "price": RATES}}
     found = config({"p": "http://127.0.0.1:1"}, models, plan=rights, key=rights)
     found["orgs"]["acme"] |= {"budget": BUDGET, "projects": {"x": {"budget": BUDGET}}}
     tiers: dict[str, Any] = {tier: {} for tier in ("priority", "default", "over-limit", "flex", "no-limit")}
@@ -98,6 +98,8 @@ def with_zero(setting: Setting) -> dict[str, Any]:
     place: Any = document
     for step, following in pairwise(setting.path):
         made: Any = [{}] if following == 0 else {}
+        if following == 0 and isinstance(place, dict) and isinstance(place.get(step), dict):
+            place[step] = [place[step]]  # what may be written once or several times
         place = place[step] if isinstance(step, int) else place.setdefault(step, made)
     place[setting.path[-1]] = setting.zero
     return document

@@ -17,9 +17,18 @@ def valkey_server() -> Iterator[Valkey]:
         yield server
 
 
+def flush(server: Valkey) -> None:
+    with Redis(unix_socket_path=server.socket) as redis:
+        redis.flushall()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def empty(valkey_server: Valkey) -> None:
+    """Let each module find the store empty: what gateways of others' tests learned, or left behind when killed, is not there."""
+    flush(valkey_server)
+
+
 @pytest.fixture
 def valkey(valkey_server: Valkey) -> Valkey:
-    client = Redis(unix_socket_path=valkey_server.socket)
-    client.flushall()
-    client.close()
+    flush(valkey_server)
     return valkey_server
