@@ -67,7 +67,7 @@ KEYS = (
         plan="p",
         project="search",
         limits=Limits(rpm=25),
-        budget=Budget(nano_usd=600_000_000_000, tokens=1_200, period="day"),
+        budget=Budget(nano_usd=600_000_000_000, tokens=700, period="day"),
         project_budgets={"search": Budget(nano_usd=900_000_000_000, period="week")},
         project_limits={"search": Limits(rpm=12, tpm=1_800, concurrency=7)},
     ),
@@ -84,7 +84,7 @@ KEYS = (
 """`capped` spends money and tokens, for a project; the limits of the others are for themselves, those of `watched` shadows."""
 
 ORG = Org(name="acme", limits=Limits(rpm=40, tpm=2_500, concurrency=14, burst_ratio=0.5), per_model={"a": Limits(rpm=30)})
-SPENDER = replace(ORG, budget=Budget(nano_usd=1_000_000_000_000, tokens=4_000, period="month"))
+SPENDER = replace(ORG, budget=Budget(nano_usd=1_000_000_000_000, tokens=2500, period="month"))
 
 TERMS: Mapping[Tier, TierTerms] = {
     Tier.PRIORITY: TierTerms(queue_s=10.0),
