@@ -5,6 +5,7 @@ import { el } from "./dom.js";
 const uPlot = window.uPlot;
 const HEIGHT = 190;
 const SPAN_S = 5 * 60;
+const LEAST_S = 60;
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 const hue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -35,7 +36,10 @@ export class Chart {
     if (this.quiet && history.points.length > 3) this.note.textContent = "Nothing to draw in the last minutes.";
     if (before !== this.names.length) this.rebuild();
     else this.plot?.setData(this.data, false);
-    this.plot?.setScale("x", { min: end - SPAN_S, max: end });
+    // Not more than there is, so that a minute fills the chart too.
+    const begin = Math.max(end - SPAN_S, Math.min(times[0] ?? end, end - LEAST_S));
+    this.plot?.setScale("x", { min: begin, max: end });
+    if ((this.plot?.cursor.left ?? 0) < 0) this.plot.setLegend({ idx: times.length - 1 }); // the newest, where nobody points
   }
 
   rebuild() {
@@ -49,7 +53,7 @@ export class Chart {
       width: this.canvas.clientWidth, height: HEIGHT, padding: [8, 8, 0, 0],
       cursor: { points: { size: 6 }, y: false }, legend: { live: true },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, space: 70, values: (_, ticks) => ticks.map((s) => new Date(s * 1000).toTimeString().slice(0, 8)) },
+      axes: [{ ...axis, space: 70, size: 26, values: (_, ticks) => ticks.map((s) => new Date(s * 1000).toTimeString().slice(0, 8)) },
         { ...axis, size: 62, values: (_, ticks) => ticks.map((figure) => this.format(figure)) }],
       series: [{ label: "Time", value: (_, s) => (s ? new Date(s * 1000).toTimeString().slice(0, 8) : "–") },
         ...this.names.map((name, at) => {

@@ -8,7 +8,7 @@ export function el(name, attributes = {}, ...children) {
     else if (key in made && typeof value === "boolean") made[key] = value;
     else made.setAttribute(key, value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
 

@@ -32,6 +32,8 @@ export function bytes(value) {
   return `${number(value / 1024 ** power)} ${["B", "KiB", "MiB", "GiB"][power]}`;
 }
 
+export const clock = (unixMs) => (known(unixMs) ? new Date(unixMs).toLocaleTimeString("sv-SE") : "–");
+
 export function moment(unixMs) {
   if (!known(unixMs)) return "–";
   return new Date(unixMs).toLocaleString("sv-SE", { dateStyle: "short", timeStyle: "medium" });

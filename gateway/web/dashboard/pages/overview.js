@@ -5,7 +5,7 @@ import { Chart, follow, tile } from "../charts.js";
 import { bytes, compact, number, perSecond, percent, seconds, usd } from "../words.js";
 
 const total = (found) => (found ? [...found.values()].reduce((sum, value) => sum + value, 0) : null);
-export const OUTCOMES = { ok: "--good", error: "--bad", refused: "--warn", cancelled: "--muted", interrupted: "--bad" };
+export const OUTCOMES = { ok: "--good", cancelled: "--muted", rejected: "--warn", client_error: "--line-4", timeout: "--line-2", upstream_error: "--bad", interrupted: "--line-5" };
 
 function share(point) {
   const all = total(point.rates.outcomes);

@@ -2,7 +2,7 @@
 
 import { badge, button, el, heading, table } from "../dom.js";
 import { read } from "../api.js";
-import { compact, known, moment, ms, usd } from "../words.js";
+import { clock, compact, known, moment, ms, usd } from "../words.js";
 import { again, paged } from "./paged.js";
 
 const mood = (trace) => ({ ok: "good", cancelled: "calm" }[trace.outcome] ?? (trace.status === 429 ? "warn" : "bad"));
@@ -30,7 +30,7 @@ async function list(place) {
 
 function draw(rows) {
   return table("Requests", [
-    ["Ended", (trace) => el("a", { href: `#/requests/${trace.request_id}`, "aria-label": `Request ${trace.request_id}` }, moment(trace.started_unix_ms))],
+    ["Began", (trace) => el("a", { href: `#/requests/${trace.request_id}`, "aria-label": `Request ${trace.request_id}` }, clock(trace.started_unix_ms))],
     ["Outcome", (trace) => badge(trace.error_code ? `${trace.status} ${trace.error_code}` : trace.outcome, mood(trace))],
     ["Key", (trace) => trace.key],
     ["Asked for", asked],

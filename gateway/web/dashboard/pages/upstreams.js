@@ -7,6 +7,7 @@ import { number, perSecond } from "../words.js";
 import { again, doing } from "./paged.js";
 
 const MOODS = { well: "good", lowered: "warn", half_open: "warn", cooling: "bad", open: "bad", disabled: "calm" };
+const DONE = { disable: "disabled", enable: "enabled", reset: "reset" };
 const AGAIN_MS = 5000;
 
 export const upstreams = {
@@ -57,7 +58,7 @@ function actions(row, load) {
   const say = (action) => doing(async () => {
     if (action === "disable" && !(await confirmed("Disable deployment", `No gateway will ask ${row.deployment} until it is enabled again.`, "Disable"))) return;
     await change("upstreams", { action, deployments: [row.deployment] });
-    announce(`${row.deployment}: ${action} done.`);
+    announce(`${row.deployment} is ${DONE[action]}.`);
     await load();
   });
   const of = (word) => ({ "aria-label": `${word} ${row.deployment}` });
