@@ -27,10 +27,6 @@ function route() {
 
 async function show() {
   if (!session.caller) return;
-  if (location.hash === "#content") {
-    content.focus();
-    return;
-  }
   const [name, rest] = route();
   close();
   close = () => {};
@@ -129,4 +125,9 @@ async function start() {
 }
 
 window.addEventListener("hashchange", show);
+// The address names the page that is open, so that it cannot name a place on it too.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  content.focus();
+});
 start();

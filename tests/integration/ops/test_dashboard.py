@@ -11,6 +11,7 @@ import httpx
 import msgspec
 import pytest
 import pytest_asyncio
+from hatchling.builders.wheel import WheelBuilder
 
 from gateway.telemetry import families
 from gateway.web.join import parse
@@ -37,6 +38,11 @@ of_gate = pytest.mark.asyncio(loop_scope="module")
 def test_vendored_files_are_those_that_were_fetched() -> None:
     found = {path.name: path.read_bytes() for path in VENDOR.iterdir() if path.name != "vendor.json"}
     assert hashes(found) == listed().sha256
+
+
+def test_all_of_it_is_in_the_package() -> None:
+    built = {found.distribution_path for found in WheelBuilder(str(FILES.parents[2])).recurse_included_files()}
+    assert {f"gateway/web/dashboard/{name}" for name in SERVED} <= built
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
