@@ -9,10 +9,10 @@ const LEAST_S = 60;
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 const hue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// `read(point)` gives a Map of names and values; names come as they are seen, and keep their colour.
+// `read(point)` gives a Map of names and values; names come as they are seen, and keep their colour. One that is missing is `absent`.
 export class Chart {
-  constructor(title, { read, format, colours = {} }) {
-    Object.assign(this, { read, format, colours, names: [], plot: null });
+  constructor(title, { read, format, colours = {}, absent = 0 }) {
+    Object.assign(this, { read, format, colours, absent, names: [], plot: null });
     this.canvas = el("div", { class: "canvas" });
     this.note = el("p", { class: "empty" }, "Waiting for the first figures…");
     this.root = el("figure", { class: "chart" }, el("figcaption", {}, title), this.note, this.canvas);
@@ -30,7 +30,7 @@ export class Chart {
     }
     const end = history.latest?.s ?? Date.now() / 1000;
     const times = history.points.map((point, at) => point?.s ?? (history.points[at - 1]?.s ?? end) + 1);
-    this.data = [times, ...this.names.map((name) => read.map((found) => (found ? (found.get(name) ?? 0) : null)))];
+    this.data = [times, ...this.names.map((name) => read.map((found) => (found ? (found.get(name) ?? this.absent) : null)))];
     this.quiet = read.some((found) => found?.size === 0 || found) && !this.names.length;
     this.note.hidden = this.names.length > 0;
     if (this.quiet && history.points.length > 3) this.note.textContent = "Nothing to draw in the last minutes.";
@@ -50,7 +50,7 @@ export class Chart {
     const value = (_, figure) => (figure === null || figure === undefined ? "–" : this.format(figure));
     const axis = { stroke: hue("--muted"), grid: { stroke: hue("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     this.plot = new uPlot({
-      width: this.canvas.clientWidth, height: HEIGHT, padding: [8, 8, 0, 0],
+      width: this.canvas.clientWidth, height: HEIGHT, padding: [8, 26, 0, 0],
       cursor: { points: { size: 6 }, y: false }, legend: { live: true },
       scales: { x: { time: true }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [{ ...axis, space: 70, size: 26, values: (_, ticks) => ticks.map((s) => new Date(s * 1000).toTimeString().slice(0, 8)) },

@@ -49,10 +49,10 @@ export const overview = {
     const alarm = el("p", { class: "alarm", role: "alert", hidden: true });
     const charts = [
       new Chart("Requests that ended, by outcome", { read: (point) => point.rates.outcomes, format: perSecond, colours: OUTCOMES }),
-      new Chart("Time to the first content of streams", { read: (point) => pair(point, "first_byte_s"), format: seconds }),
+      new Chart("Time to the first content of streams", { read: (point) => pair(point, "first_byte_s"), format: seconds, absent: null }),
       new Chart("In flight, by tier", { read: (point) => point.sums("inflight", 0), format: number }),
       new Chart("Refused, by reason", { read: (point) => point.rates.rejections, format: perSecond }),
-      new Chart("Duration of requests", { read: (point) => pair(point, "duration_s"), format: seconds }),
+      new Chart("Duration of requests", { read: (point) => pair(point, "duration_s"), format: seconds, absent: null }),
       new Chart("Tokens", { read: (point) => point.rates.tokens, format: (value) => `${compact(value)}/s` }),
     ];
     place.append(heading("Overview", "All workers of this gateway, once a second; the charts show the last five minutes."), alarm,
@@ -73,7 +73,7 @@ export const overview = {
 function alarms(point) {
   const down = point.workers.filter((up) => !up).length;
   return [
-    down && `${down} of ${point.workers.length} workers does not answer.`,
+    down && `Workers that do not answer: ${down} of ${point.workers.length}.`,
     point.one("redis_up") === 0 && "A worker serves without its store.",
     point.one("reload_ok") === 0 && "The latest configuration file could not be used: see Configuration.",
     point.one("workers_behind") > 0 && "A worker goes by an earlier configuration.",

@@ -12,7 +12,7 @@ export const tiers = {
       new Chart("Requests that ended, by tier", { read: (point) => point.rates.tiers, format: perSecond }),
       new Chart("Granted an upstream, by tier", { read: (point) => point.rates.granted, format: perSecond }),
       new Chart("Waiting for a busy model, by tier", { read: (point) => point.sums("queued", 0), format: number }),
-      new Chart("Time in the queue of those that waited", { read: (point) => pair(point, "queue_wait_s"), format: seconds }),
+      new Chart("Time in the queue of those that waited", { read: (point) => pair(point, "queue_wait_s"), format: seconds, absent: null }),
       new Chart("Served below the tier they named, by the tier that served", { read: (point) => point.rates.downgraded, format: perSecond }),
       new Chart("Without room in a limit, by dimension", { read: (point) => point.rates.dimensions, format: perSecond }),
     ];
