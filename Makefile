@@ -12,6 +12,7 @@ FUZZ := .venv-fuzz
 SCHEMATHESIS := .venv-schemathesis
 CATALOGUE := .venv-catalogue
 PROMQL := .venv-promql
+BROWSER := .venv-browser
 DEPLOY := .venv-deploy
 DEPLOY_NODE := tests/deploy/node
 IMPORT := .venv-import
@@ -21,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm chaos side-by-side rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm chaos side-by-side rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check dashboard-check vendor
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -169,6 +170,17 @@ $(PROMQL)/.made: tests/dashboards/promql.lock | $(UV)
 dashboards-check: $(VENV)/.dev $(PROMQL)/.made ## Hold metrics, rules and dashboards to a running gateway and a real Prometheus, in about two minutes
 	@$(BIN)/python -m tests.dashboards $(PROMQL)/bin/python
 
+$(BROWSER)/.made: tests/browser/browser.lock | $(UV)
+	$(UV) venv --quiet --clear --python $(BIN)/python $(BROWSER)
+	$(UV) pip install --quiet --python $(BROWSER)/bin/python --require-hashes -r tests/browser/browser.lock
+	@touch $@
+
+dashboard-check: $(VENV)/.dev $(BROWSER)/.made ## The dashboard in Debian's chromium, over a gateway under load, in about three minutes (PICTURES=DIR)
+	@$(BIN)/python -m tests.browser $(BROWSER)/bin/python $(PICTURES)
+
+vendor: $(VENV)/.dev ## Fetch the files of others that the dashboard has from npm anew (ARGS=VERSION)
+	@$(BIN)/python -m tests.browser.vendor $(ARGS)
+
 compat: $(VENV)/.dev $(if $(REAL_UPSTREAM),,$(CLIENTS:%=.venv-%/.made) .venv-llama/.made $(if $(shell command -v npm),$(NODE_CLIENTS:%=tests/compat/%/node_modules/.made))) ## Others' clients through the gateway to a real llama.cpp, and its answers byte for byte (REAL_UPSTREAM=URL: another server's, the clients left out)
 	@$(BIN)/python -m tests.compat $(REAL_UPSTREAM)
 
@@ -180,6 +192,7 @@ lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) tests/openapi/schemathesis.in -o tests/openapi/schemathesis.lock
 	$(PIN) tests/catalogue/catalogue.in -o tests/catalogue/catalogue.lock
 	$(PIN) tests/dashboards/promql.in -o tests/dashboards/promql.lock
+	$(PIN) tests/browser/browser.in -o tests/browser/browser.lock
 	$(PIN) tests/deploy/deploy.in -o tests/deploy/deploy.lock
 	$(PIN) --no-deps tests/deploy/helm.in -o tests/deploy/helm.lock
 	for folder in $(CLIENTS:%=tests/compat/%) tests/compat/llama tests/import; do $(PIN) $$folder/requirements.in -o $$folder/requirements.lock || exit 1; done

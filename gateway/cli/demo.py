@@ -116,7 +116,7 @@ def tour(api_url: str, ops_url: str, keys: Keys) -> str:
         "What was used": f"curl -s {shlex.quote(f'{ops_url}/admin/usage?by=request&limit=10')}",
     }
     shown = "\n\n".join(f"# {title}\n{command}" for title, command in steps.items())
-    return f"\nTiergate is ready: the API at {api_url}/v1, operations at {ops_url}. Ctrl-C ends it.\n\n{shown}\n"
+    return f"\nTiergate is ready: the API at {api_url}/v1, the dashboard at {ops_url}. Ctrl-C ends it.\n\n{shown}\n"
 
 
 def ask(url: str, key: str, body: dict[str, Any], *flags: str) -> str:

@@ -24,6 +24,7 @@ from gateway.web.admin_views import Views, view_routes
 from gateway.web.envelope import render
 from gateway.web.fields import check_body
 from gateway.web.gate import Gate
+from gateway.web.live import Live, live_routes
 from gateway.web.requests import requests_routes
 from gateway.web.told import errors
 from gateway.web.upstreams import Audited, upstreams_router
@@ -61,7 +62,7 @@ class Rooms(msgspec.Struct, frozen=True):
     views: Views
 
 
-def admin_router(rooms: Rooms, gate: Gate) -> Router:
+def admin_router(rooms: Rooms, gate: Gate, live: Live) -> Router:
     """Return the routes under /admin."""
     minted = rooms.tenants.keys
     keys = keys_router(AdminKeys(minted, rooms.tenants.declared_keys), minted)
@@ -75,6 +76,7 @@ def admin_router(rooms: Rooms, gate: Gate) -> Router:
             keys,
             *terms,
             *view_routes(rooms.views),
+            *live_routes(live),
         ],
         guards=[gate, check_body],
         exception_handlers=dict.fromkeys(AWAY, answer_away),

@@ -99,8 +99,8 @@ class Gate:
         Raises HostNotAllowed, IpNotAllowed, Unauthenticated, RoleNotAllowed, and UnsupportedMediaType: a form of another page's
         can send anything but JSON.
         """
+        self.check_host(connection)
         headers = connection.headers
-        self._check_host(headers.get("host", "").lower(), headers.get("origin"))
         caller = self._caller(connection)
         reads = connection.scope.get("method") in READING
         least = handler.opt.get("least", Role.VIEWER if reads else Role.ADMIN)
@@ -110,7 +110,12 @@ class Gate:
             raise UnsupportedMediaType("What changes something must be application/json")
         connection.scope["user"] = caller
 
-    def _check_host(self, host: str, origin: str | None) -> None:
+    def check_host(self, connection: Connection, _: BaseRouteHandler | None = None) -> None:
+        """Let through what was asked of this host by no page of another; a guard of what has no secret.
+
+        Raises HostNotAllowed.
+        """
+        host, origin = connection.headers.get("host", "").lower(), connection.headers.get("origin")
         name = name_of(host)
         if name not in self._hosts and not is_address(name):
             raise HostNotAllowed("The admin API answers to addresses, to localhost and to the names of ops.hosts")

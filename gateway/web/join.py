@@ -66,14 +66,10 @@ class Join:
 
         `whole` is the page of what is told once, for all of them.
         """
-        while len(self._places) < len(pages):
-            self._places.append(Place())
         heads: dict[str, Family] = {}
         lines: dict[str, list[str]] = {}
-        for worker, (place, page) in enumerate(zip(self._places, pages, strict=False)):
-            if page is not None:
-                place.take(parse(page.decode()))
-            for name, family in place.show(up=page is not None).items():
+        for worker, shown in enumerate(self.shown(pages)):
+            for name, family in shown.items():
                 heads.setdefault(name, family)
                 lines.setdefault(name, []).extend(labelled(family, worker, openmetrics=openmetrics))
         for name, family in {**parse(whole.decode()), WORKER_UP.name: up([page is not None for page in pages])}.items():
@@ -81,6 +77,15 @@ class Join:
             lines[name] = [f"{series} {value!r}" for series, value in family.values.items()]
         text = [line for name, family in heads.items() for line in (*head(name, family, openmetrics=openmetrics), *lines[name])]
         return "\n".join([*text, *(["# EOF"] if openmetrics else []), ""]).encode()
+
+    def shown(self, pages: Sequence[bytes | None]) -> list[Page]:
+        """Take the workers' pages and return what counts now of each worker."""
+        while len(self._places) < len(pages):
+            self._places.append(Place())
+        for place, page in zip(self._places, pages, strict=False):
+            if page is not None:
+                place.take(parse(page.decode()))
+        return [place.show(up=page is not None) for place, page in zip(self._places, pages, strict=False)]
 
 
 def wants_openmetrics(accept: str) -> bool:

@@ -1,4 +1,4 @@
-"""The operations listener: is it alive, is it ready, what does it count, and the admin API. Runs beside the workers, not in one.
+"""The operations listener: alive, ready, metrics, the admin API and the dashboard. Runs beside the workers, not in one.
 
 It asks each worker on its private socket and serves no client's request.
 """
@@ -21,6 +21,8 @@ from gateway.web.admin import Rooms, admin_router
 from gateway.web.envelope import answer
 from gateway.web.gate import Gate
 from gateway.web.join import OPENMETRICS_TYPE, TEXT_TYPE, Join, wants_openmetrics
+from gateway.web.live import Live
+from gateway.web.pages import pages_router
 from gateway.web.workers import PROBE_S, Workers
 
 Whole = Callable[[], Awaitable[bytes]]
@@ -118,7 +120,13 @@ def build_ops(view: OpsView, rooms: Rooms, gate: Gate, whole: Whole) -> Litestar
         return Response(page, media_type=OPENMETRICS_TYPE if openmetrics else TEXT_TYPE)
 
     return Litestar(
-        route_handlers=[livez, readyz, metrics, admin_router(rooms, gate)],
+        route_handlers=[
+            livez,
+            readyz,
+            metrics,
+            admin_router(rooms, gate, Live(workers, joined, whole)),
+            pages_router(gate.check_host),
+        ],
         exception_handlers={Exception: answer},
         openapi_config=OpenAPIConfig(
             title="Tiergate operations",

@@ -24,7 +24,7 @@ def settings(upstreams: Mapping[str, str], models: Mapping[str, Any], directory:
     """Return a configuration that serves on free ports of the loopback interface and logs every request."""
     own = {
         "api": HERE,
-        "ops": HERE,
+        "ops": {**HERE, **sections.pop("ops", {})},
         "telemetry": {"level": "info"},
         "state_dir": str(directory / "state"),
         "database": {"url": f"sqlite:///{directory / 'ledger.db'}", "single_host": True},

@@ -53,7 +53,11 @@ class Post:
         sent = {} if token is None else {"authorization": f"Bearer {token}"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         if method == "GET":
-            return await self._client.request(method, path, headers=sent)
+            answer = await self._client.send(self._client.build_request(method, path, headers=sent), stream=True)
+            if not answer.headers.get("content-type", "").startswith("text/event-stream"):  # which has no end
+                await answer.aread()
+            await answer.aclose()
+            return answer
         content = {} if body is None else {"json": body}
         return await self._client.request(method, path, headers={**JSON, **sent}, **content)
 
