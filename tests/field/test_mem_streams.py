@@ -187,7 +187,7 @@ async def test_mem_04_streams_leave_nothing_behind(gate: Stage) -> None:
             while held(gate) != before:
                 await asyncio.sleep(0.02)
         grown.append(sys.getallocatedblocks() - blocks)
-    # What is learned once, a table that grew, the ends of the last seconds come to an end; what each stream leaves behind never does.
+    # What is learned, a table that grew, the ends of the last seconds come to an end; what each stream leaves behind never does.
     assert grown[-1] < STREAMS, grown
     # Connections that rest for their next request, at either side of the gateway and of both transports.
     assert len(os.listdir(OPEN_FILES)) <= open_files + 4 * AT_ONCE
