@@ -39,6 +39,7 @@ class Worker:
         self.degraded = False
         self.started = 1
         self.requests = 0
+        self.taken: list[bytes] = []
         self._server: Server | None = None
 
     async def start(self) -> None:
@@ -56,7 +57,7 @@ class Worker:
         return {"worker": "w", "ready": self.ready, "degraded": self.degraded, "redis": redis, "inflight": 0, "generation": 3}
 
     async def take(self, edition: bytes) -> None:
-        raise NotImplementedError
+        self.taken.append(edition)
 
     async def metrics(self) -> bytes:
         head = "# HELP tiergate_start_time_seconds Start.\n# TYPE tiergate_start_time_seconds gauge\n"
