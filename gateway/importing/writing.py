@@ -13,6 +13,8 @@ from gateway.config.problems import Where
 WIDTH = 120
 _REMARK_WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_.@+/ -]*(:[A-Za-z0-9_.@+/-]+)*", re.ASCII)
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""What JSON leaves in a text as it is, and YAML refuses or takes for a line's end."""
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
 _SPACED = frozenset({("providers",), ("models",)})
 """Sections whose entries stand apart from each other."""
@@ -110,7 +112,7 @@ def _scalar(value: Any) -> str:
     text = str(value)
     if _PLAIN.fullmatch(text) and text == text.strip() and _is_text(text):
         return text
-    return msgspec.json.encode(text).decode()
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", msgspec.json.encode(text).decode())
 
 
 def _is_text(text: str) -> bool:

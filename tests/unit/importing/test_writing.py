@@ -10,15 +10,17 @@ from yaml import safe_load
 
 from gateway.importing.writing import write
 
-WORDS = st.text(
-    st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="\x85\u2028\u2029\ufeff"), min_size=1, max_size=12
-)
+HARD = "\x00\n\x7f\x85\u2028\ufeff\ufffe\uffff"
+"""Characters that JSON and YAML write in different ways."""
+WORDS = st.text(st.characters(codec="utf-8") | st.sampled_from(HARD), min_size=1, max_size=12)
+NAMES = WORDS.filter(lambda word: word != "on")
+"""A field of our own is called `on`, and is read as such by the gateway, though not by this reader."""
 VALUES = st.recursive(
     WORDS | st.booleans() | st.integers(-(10**9), 10**9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, min_size=1, max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, min_size=1, max_size=4),
     max_leaves=12,
 )
-SECTIONS = st.dictionaries(WORDS, st.dictionaries(WORDS, VALUES, min_size=1, max_size=3), min_size=1, max_size=3)
+SECTIONS = st.dictionaries(NAMES, st.dictionaries(NAMES, VALUES, min_size=1, max_size=3), min_size=1, max_size=3)
 
 
 @given(document=SECTIONS)
