@@ -170,6 +170,6 @@ async def test_what_four_gateways_admit_is_what_the_specification_admits(tmp_pat
     assert {line["request_id"] for line in lines if line["opened"]} == replay.rows
     assert Counter(row["request_id"] for row in await rows_of(tmp_path, live=True)) == Counter(replay.rows)
     assert len(replay.admitted_ms) > 0.85 * REQUESTS
-    assert len(replay.granted) > 0.15 * REQUESTS
+    assert len(replay.granted) > 0.05 * REQUESTS, "how many depends on who comes first, and is never next to none"
     assert set(replay.refused) == set(Dimension), replay.refused
     assert {run.script for run in runs} == {*SCRIPTS}
