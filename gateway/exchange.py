@@ -20,7 +20,7 @@ from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
 from gateway.policy.charges import NOTHING, Charge, Estimate
 from gateway.policy.experience import Asked, lesson
-from gateway.policy.pricing import Tariff
+from gateway.policy.pricing import FREE, Tariff
 from gateway.policy.record import Opened, Outcome, Record, closed
 from gateway.policy.tiers import Echo
 from gateway.policy.upstreams import ending_of
@@ -88,7 +88,7 @@ class Reservation:
         self.budgets: tuple[Charge, ...] = ()
         """What the lease that was granted spends."""
         self._ending = NO_ENDING
-        self._tariff = Tariff()
+        self._tariff = FREE
         self._prompt_tokens = 0
         self._asked: Asked | None = None
         self._asked_tier: str | None = None
@@ -153,12 +153,11 @@ class Reservation:
         self._source = committed.reader if isinstance(committed, Flowing) else committed
         self._ending = Ending(Sign.GOOD, exhausted_ms=self.holder.exhausted_ms)
         self._asked_tier = self.record.tier_served
-        self._note_tier()
+        self._note_tier(self._echo())
 
-    def _note_tier(self) -> None:
+    def _note_tier(self, echo: Echo | None) -> None:
         """Write down the tier that the upstream names: at the commit, and at the end, where some streams tell it anew."""
         if self._source is not None:
-            echo = self._echo()
             self.record.tier_served = self._asked_tier if echo is None else echo.tier
 
     def so_far(self) -> Estimate:
@@ -166,7 +165,7 @@ class Reservation:
         if self._source is None:
             return NOTHING
         usage, _ = self.usage()
-        return self._used(usage)
+        return _used(usage, self._tariff.cost_nano_usd(usage, self._echo()))
 
     def usage(self) -> tuple[Usage, bool]:
         """Return the usage and whether it is an estimate.
@@ -240,7 +239,7 @@ class Reservation:
             id=record.request_id,
             # What was never dispatched spends nothing, even where it was granted.
             capacity=self.capacity or self.hold is not Hold.GRANTED,
-            actual=self._used(record.usage),
+            actual=_used(record.usage, record.cost_nano_usd),
             closed=encode(closed(record, opened)),
             certain=left_queue or self.hold is Hold.GRANTED,
             ending=self._ending,
@@ -263,7 +262,7 @@ class Reservation:
         """Return the record with what the request used, what that costs the org and the operator, and by which price."""
         record, tariff, echo = self.record, self._tariff, self._echo()
         record.usage, record.estimated = (Usage(), False) if self.capacity else self.usage()
-        self._note_tier()
+        self._note_tier(echo)
         if self.capacity:  # nobody did anything, whatever it would have cost
             record.cost_nano_usd = record.own_cost_nano_usd = 0
             return record
@@ -277,12 +276,13 @@ class Reservation:
             return None
         return lesson(self._asked, record.usage)
 
-    def _used(self, usage: Usage) -> Estimate:
-        cost_nano_usd = self._tariff.cost_nano_usd(usage, self._echo()) or 0
-        return Estimate(1, usage.input, usage.output, usage.total, cost_nano_usd=cost_nano_usd, budget_tokens=usage.total)
-
     def _echo(self) -> Echo | None:
         return None if self._source is None else self._tariff.echo(self._source.tier)
+
+
+def _used(usage: Usage, cost_nano_usd: int | None) -> Estimate:
+    total = usage.input + usage.output
+    return Estimate(1, usage.input, usage.output, total, cost_nano_usd=cost_nano_usd or 0, budget_tokens=total)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

@@ -160,15 +160,13 @@ class EndingEncoder:
 
 def encode_estimate(estimate: Estimate) -> bytes:
     """Return figures as one argument, each between nothing and `MOST_UNITS`, those of budgets and `MOST_SPENT`."""
-    if (
-        max(estimate.input, estimate.output, estimate.total) > MOST_UNITS
-        or min(estimate.input, estimate.output, estimate.total) < 0
-    ):
-        asked = (estimate.input, estimate.output, estimate.total)
-        tokens_in, tokens_out, tokens = (min(max(0, n), MOST_UNITS) for n in asked)
-        estimate = replace(estimate, input=tokens_in, output=tokens_out, total=tokens)
-    spent = (min(max(0, figure), MOST_SPENT) for figure in (estimate.cost_nano_usd, estimate.budget_tokens))
-    return pack_estimate(estimate.request, estimate.input, estimate.output, estimate.total, estimate.slot, *spent)
+    tokens: tuple[int, ...] = (estimate.input, estimate.output, estimate.total)
+    spent: tuple[int, ...] = (estimate.cost_nano_usd, estimate.budget_tokens)
+    if max(tokens) > MOST_UNITS or min(tokens) < 0:
+        tokens = tuple([min(max(0, figure), MOST_UNITS) for figure in tokens])
+    if max(spent) > MOST_SPENT or min(spent) < 0:
+        spent = tuple([min(max(0, figure), MOST_SPENT) for figure in spent])
+    return pack_estimate(estimate.request, *tokens, estimate.slot, *spent)
 
 
 def encode_lesson(lesson: Lesson | None) -> tuple[str | int, ...]:

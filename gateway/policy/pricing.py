@@ -121,6 +121,10 @@ class Tariff:
         return max((fare.most_nano_usd(input_tokens, output_tokens) for fare in reached), default=0)
 
 
+FREE = Tariff()
+"""Where nothing has a price."""
+
+
 def timetable(price: Price | None, terms: Echo, echoes: Echoes, cost: Price | None) -> tuple[Tariff, ...]:
     """Return the tariffs that follow each other, the earliest first; the first one holds from ever."""
     starts = {0} | {era.since_unix_ms for each in (price, cost) if each is not None for era in each.eras()}

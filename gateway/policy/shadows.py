@@ -1,6 +1,7 @@
 """Limits that are shadows: what they would have refused, told by how a grant left their buckets. Pure."""
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from gateway.policy.answers import Level
 from gateway.policy.charges import Charge, Estimate, Kind
@@ -21,6 +22,10 @@ SCOPES = (*OWNERS.values(),)
 DIMENSIONS = tuple(dimension.name.lower() for dimension, *_ in LAYOUT)
 
 
+_is_shadow = attrgetter("charge.shadow")
+"""Nearly no request meets one."""
+
+
 class Shadows:
     """The shadows that one request has met: each is asked once, when the request first takes something from its bucket."""
 
@@ -29,9 +34,9 @@ class Shadows:
 
     def met(self, levels: Sequence[Level], estimate: Estimate) -> tuple[str, ...]:
         """Return the shadows that would have refused what a grant has taken, `scope:dimension`."""
-        fresh = [level for level in levels if level.charge.shadow and place_of(level.charge) not in self._met]
-        if not fresh:
+        if not any(map(_is_shadow, levels)):
             return ()
+        fresh = [level for level in levels if level.charge.shadow and place_of(level.charge) not in self._met]
         self._met.update(place_of(level.charge) for level in fresh)
         return tuple(name_of(level.charge) for level in fresh if is_beyond(level, estimate.of(level.charge.unit)))
 

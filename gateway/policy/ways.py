@@ -9,7 +9,7 @@ from gateway.policy.admission import Upstream
 from gateway.policy.charges import Charge
 from gateway.policy.charging import Target
 from gateway.policy.patience import NO_PATIENCE, Patience
-from gateway.policy.pricing import Tariff
+from gateway.policy.pricing import FREE, Tariff
 
 EVERY_BIT = 2**64 - 1
 
@@ -25,7 +25,7 @@ class Way(msgspec.Struct, frozen=True, gc=False):
     upstream: Upstream
     charges: tuple[Charge, ...]
     smallest_bucket_tokens: int | None
-    tariffs: tuple[Tariff, ...] = (Tariff(),)
+    tariffs: tuple[Tariff, ...] = (FREE,)
     pool: str = ""
     patience: Patience = NO_PATIENCE
     detour: bool = False

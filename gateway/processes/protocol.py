@@ -86,7 +86,11 @@ class Http1(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header field; those that come behind a body are nobody's business, least of all its sender's to add."""
         if self._in_head:
-            super().on_header(name, value)
+            # As uvicorn does it, without a call for each: a request has some ten.
+            name = name.lower()
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Hand a request over, or queue it behind the one under way."""

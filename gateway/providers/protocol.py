@@ -12,7 +12,7 @@ import msgspec
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
 from gateway.policy.natures import Nature
-from gateway.policy.pricing import Tariff, in_force
+from gateway.policy.pricing import FREE, Tariff, in_force
 from gateway.policy.record import Record
 from gateway.policy.routing import Candidate
 from gateway.wire.request import Endpoint, InferenceRequest
@@ -32,7 +32,7 @@ class Edits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tier: str | None
     id: str
     show_usage: bool
-    tariff: Tariff = Tariff()
+    tariff: Tariff = FREE
     created_s: int = 0
     upstream_model: str = ""
     """The provider's name for the model, which never shows in what a client is told."""

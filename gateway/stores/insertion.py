@@ -5,7 +5,8 @@ from enum import Enum
 from itertools import chain
 from typing import Any, Protocol
 
-from sqlalchemy import ARRAY, Row, Select, Table, Text, any_, bindparam, column, delete, select, text
+import msgspec
+from sqlalchemy import ARRAY, Row, Select, Table, Text, any_, bindparam, column, delete, func, select, text
 from sqlalchemy import table as _table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -100,10 +101,9 @@ class _SQLite:
         """Do nothing: the transaction began with the lock of the whole file."""
 
     async def held(self, connection: AsyncConnection, events: Sequence[Event]) -> Sequence[Row[Any]]:
-        found: list[Row[Any]] = []
-        for start in range(0, len(events), MOST_ROWS):
-            ids = [each.request_id for each in events[start : start + MOST_ROWS]]
-            found += (await connection.execute(_HELD.where(EVENTS.c.request_id.in_(ids)))).all()
+        # One value, however many there are: a list of them would be a statement of its own for each length.
+        ids = msgspec.json.encode([each.request_id for each in events]).decode()
+        found: Sequence[Row[Any]] = (await connection.execute(_HELD_AMONG, {"ids": ids})).all()
         return found
 
     async def put(self, connection: AsyncConnection, table: Table, rows: Sequence[Values]) -> None:
@@ -111,6 +111,8 @@ class _SQLite:
 
 
 _HELD: Select[Any] = select(*(EVENTS.c[name] for name in COUNTED))
+_IDS = func.json_each(bindparam("ids", type_=Text)).table_valued("value")
+_HELD_AMONG = _HELD.where(EVENTS.c.request_id.in_(select(_IDS.c.value)))
 
 
 class _Statement:

@@ -5,9 +5,11 @@ it counted; one that is stored again counts nothing. So sums equal the rows at e
 Does no IO.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import add, attrgetter
 from typing import Any
 
 import msgspec
@@ -86,11 +88,9 @@ SPANS = (HOUR, *(span for span, _ in MADE_OF))
 
 def changes(replaced: Iterable[Any], stored: Iterable[Any]) -> Mapping[Span, Sums]:
     """Return what is to be added to the sums where the rows `stored` take the places of the rows `replaced`."""
-    hours: Sums = {}
-    for row in replaced:
-        _count(hours, row, -1)
-    for row in stored:
-        _count(hours, row, 1)
+    hours = _counted(stored)
+    for place, figures in _counted(replaced).items():
+        hours[place] = _sum(hours.get(place), tuple([-figure for figure in figures]))
     sums = {HOUR: hours}
     for span, smaller in MADE_OF:
         sums[span] = _folded(span, sums[smaller])
@@ -102,32 +102,34 @@ def rows_of(sums: Sums) -> Sequence[tuple[int | str, ...]]:
     return [(start, *names, *sums[start, names]) for start, names in sorted(sums)]
 
 
-def _count(hours: Sums, row: Any, sign: int) -> None:
-    if row.rank == 0:  # nobody knows yet what it comes to
-        return
-    cost, own_cost = row.cost_nano_usd, row.own_cost_nano_usd
-    figures = (
-        1,
-        row.input_tokens,
-        row.cached_tokens,
-        row.cache_write_tokens,
-        row.output_tokens,
-        row.reasoning_tokens,
-        cost or 0,
-        own_cost or 0,
-        int(cost is None),
-        int(own_cost is None),
-        int(row.estimated),
-    )
-    names = tuple([getattr(row, name) or "" for name in NAMES])
-    place = start_of_hour(row.started_unix_ms), names
-    hours[place] = _sum(hours.get(place), figures, sign)
+_names = attrgetter(*NAMES)
+_figures = attrgetter(*TOKENS, "estimated", "cost_nano_usd", "own_cost_nano_usd")
+"""Read in one go: there is a row for each request."""
 
 
-def _sum(held: Figures | None, figures: Figures, sign: int = 1) -> Figures:
-    if held is None:
-        return figures if sign == 1 else tuple([sign * figure for figure in figures])
-    return tuple([total + sign * figure for total, figure in zip(held, figures, strict=True)])
+def _counted(rows: Iterable[Any]) -> Sums:
+    """Return the sums by hour of the rows whose end is known."""
+    alike: defaultdict[tuple[int, Any], list[Any]] = defaultdict(list)
+    for row in rows:
+        if row.rank:
+            alike[start_of_hour(row.started_unix_ms), _names(row)].append(_figures(row))
+    found: Sums = {}
+    for (start, names), figures in alike.items():
+        place = start, tuple([name or "" for name in names])
+        found[place] = _sum(found.get(place), _added(figures))
+    return found
+
+
+def _added(figures: Sequence[Any]) -> Figures:
+    """Return what these come to, in the order of `FIGURES`."""
+    *tokens, estimated, costs, own_costs = zip(*figures, strict=True)
+    known, own_known = ([cost for cost in each if cost is not None] for each in (costs, own_costs))
+    unpriced, own_unpriced = len(costs) - len(known), len(costs) - len(own_known)
+    return (len(costs), *map(sum, tokens), sum(known), sum(own_known), unpriced, own_unpriced, sum(estimated))
+
+
+def _sum(held: Figures | None, figures: Figures) -> Figures:
+    return figures if held is None else tuple(map(add, held, figures))
 
 
 def _folded(span: Span, smaller: Sums) -> Sums:

@@ -151,7 +151,8 @@ class Cells:
             _show(cell, record, record.span.trace_id)
         if record.strange_events:
             self.strange_events[self.labels.pair(record.provider, record.model_served)] += record.strange_events
-        self.shadows.update(tuple(shadow.split(":")) for shadow in record.shadowed)
+        if record.shadowed:
+            self.shadows.update(tuple(shadow.split(":")) for shadow in record.shadowed)
         if record.outcome is not OK:
             self._observe_end(record)
 

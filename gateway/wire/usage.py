@@ -1,7 +1,5 @@
 """The tokens of one answer, and how they are read from a `usage` object. Pure."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 MOST_TOKENS = 1_000_000_000
@@ -24,6 +22,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.input + self.output
 
 
+NOTHING = Usage()
+
 decode = msgspec.json.Decoder().decode
 
 
@@ -45,15 +45,18 @@ def read_usage(stated: object, before: Usage | None = None, *, reasoning_outside
     """
     if not isinstance(stated, dict):
         return None
-    prompt, completion = _tokens(stated, "prompt_tokens"), _tokens(stated, "completion_tokens")
+    prompt, completion = _tokens(stated.get("prompt_tokens")), _tokens(stated.get("completion_tokens"))
     if not prompt and not completion:
         return None
-    total, known = _tokens(stated, "total_tokens"), before or Usage()
+    total, known = _tokens(stated.get("total_tokens")), before or NOTHING
     given = _rest(total, completion, known.input) if prompt is None else prompt
     produced = _rest(total, prompt, known.output) if completion is None else completion
-    cached = _part(stated.get("prompt_tokens_details"), "cached_tokens", known.cached)
-    written = _part(stated.get("prompt_tokens_details"), "cache_write_tokens", known.cache_write)
-    reasoning = _part(stated.get("completion_tokens_details"), "reasoning_tokens", known.reasoning)
+    cached, written, reasoning = known.cached, known.cache_write, known.reasoning
+    if isinstance(parts := stated.get("prompt_tokens_details"), dict):
+        cached = _part(parts.get("cached_tokens"), cached)
+        written = _part(parts.get("cache_write_tokens"), written)
+    if isinstance(parts := stated.get("completion_tokens_details"), dict):
+        reasoning = _part(parts.get("reasoning_tokens"), reasoning)
     if reasoning_outside and completion is not None:
         produced = max(completion + reasoning, 0 if total is None else total - given)
     cached = min(cached, given)
@@ -66,13 +69,12 @@ def _rest(total: int | None, part: int | None, known: int) -> int:
     return known if total is None or part is None else max(0, total - part)
 
 
-def _part(stated: object, name: str, known: int) -> int:
-    found = _tokens(stated, name) if isinstance(stated, dict) else None
+def _part(figure: object, known: int) -> int:
+    found = _tokens(figure)
     return known if found is None else found
 
 
-def _tokens(stated: Mapping[str, object], name: str) -> int | None:
-    figure = stated.get(name)
+def _tokens(figure: object) -> int | None:
     if type(figure) is not int and type(figure) is not float:
         return None
     return int(figure) if 0 <= figure <= MOST_TOKENS else None
