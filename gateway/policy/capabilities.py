@@ -63,7 +63,7 @@ def check_model(model: Model, request: InferenceRequest) -> None:
         raise UnsupportedParameter(f"The model '{model.name}' does not support '{missing}'", param=missing)
     for name in STOPS:
         stops = request.fields.get(name)
-        if isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
+        if stops and isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
             raise InvalidValue(f"The model '{model.name}' takes up to {model.capabilities.stop} stop sequences", param=name)
     alternatives = request.fields.get("top_logprobs")
     if isinstance(alternatives, int) and alternatives > model.capabilities.max_logprobs:

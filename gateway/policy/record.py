@@ -176,7 +176,7 @@ def short(word: str | None) -> str | None:
 
 def closed(record: Record, opened: Opened) -> Closed:
     """Return the ledger's `close` event of a record that has ended."""
-    ended_s = record.started_s if record.ended_s is None else record.ended_s
+    ended_s, usage = record.started_s if record.ended_s is None else record.ended_s, record.usage
     return Closed(
         opened=opened,
         outcome=record.outcome,
@@ -186,10 +186,10 @@ def closed(record: Record, opened: Opened) -> Closed:
         provider=record.provider,
         tier_served=record.tier_served,
         attempts=tuple(record.attempts),
-        input_tokens=record.usage.input,
-        cached_tokens=record.usage.cached,
-        output_tokens=record.usage.output,
-        reasoning_tokens=record.usage.reasoning,
+        input_tokens=usage.input,
+        cached_tokens=usage.cached,
+        output_tokens=usage.output,
+        reasoning_tokens=usage.reasoning,
         cost_nano_usd=record.cost_nano_usd,
         estimated=record.estimated,
         queued_ms=record.queued_ms,
@@ -197,6 +197,6 @@ def closed(record: Record, opened: Opened) -> Closed:
         duration_ms=round((ended_s - record.started_s) * 1000),
         own_cost_nano_usd=record.own_cost_nano_usd,
         price_version=record.price_version,
-        cache_write_tokens=record.usage.cache_write,
+        cache_write_tokens=usage.cache_write,
         user_hash=record.user_hash,
     )

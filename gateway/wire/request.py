@@ -101,7 +101,7 @@ class Table(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
 
 
-OFFERED = ("tools", "functions", "system", "instructions")
+OFFERED = frozenset({"tools", "functions", "system", "instructions"})
 """What the model may call and is to know: providers put it in front of the prompt, and count it."""
 
 TABLES: Mapping[Endpoint, Table] = {
@@ -206,7 +206,9 @@ def _merge_extra_body(members: Members) -> Members:
 def _request(endpoint: Endpoint, contract: Contract, members: Members, found: dict[str, object]) -> InferenceRequest:
     values = msgspec.convert(found, Obeyed)
     asked = values.messages or values.input or values.prompt
-    text_bytes = asked.text_bytes + sum(len(members.value(name) or b"") for name in OFFERED if name in found)
+    text_bytes = asked.text_bytes
+    if not OFFERED.isdisjoint(found):
+        text_bytes += sum(len(members.value(name) or b"") for name in OFFERED & found.keys())
     named = (values.max_tokens, values.max_completion_tokens, values.max_output_tokens)
     bounds = [bound for bound in named if bound is not None]
     options = values.stream_options
