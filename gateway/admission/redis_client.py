@@ -54,6 +54,13 @@ class Following(Connection):
         name, *arguments = args
         return [hiredis.pack_command((*name.split(), *arguments))]
 
+    async def send_packed_command(self, *args: Any, **options: Any) -> None:
+        """Send a packed command. Raises ConnectionError for a connection that was lost unread, whatever the event loop calls it."""
+        try:
+            await super().send_packed_command(*args, **options)
+        except RuntimeError as error:  # uvloop's, of a handle that is closed
+            raise RedisConnectionError("the connection was lost") from error
+
     async def read_response(self, *args: Any, **options: Any) -> Any:
         """Return a reply. Raises ConnectionError where the store is elsewhere, so that whoever comes next looks for it."""
         try:
