@@ -55,7 +55,7 @@ class Following(Connection):
         return [hiredis.pack_command((*name.split(), *arguments))]
 
     async def send_packed_command(self, *args: Any, **options: Any) -> None:
-        """Send a packed command. Raises ConnectionError for a connection that was lost unread, whatever the event loop calls it."""
+        """Send a packed command. Raises ConnectionError for a connection that was lost, whatever the event loop calls that."""
         try:
             await super().send_packed_command(*args, **options)
         except RuntimeError as error:  # uvloop's, of a handle that is closed
