@@ -50,11 +50,10 @@ class Bookkeeper:
         self._observer = observer
         self._experience = experience
         self._alerts = alerts
-        self._now_s = now_s
-
-    def now_s(self) -> float:
-        """Return the monotonic clock."""
-        return self._now_s()
+        self.now_s = now_s
+        """Returns the monotonic clock."""
+        self.durable = admission.durable
+        """Ends are on disk before their clients have the last."""
 
     def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
         """Count a request with these headers as in flight."""
@@ -65,18 +64,18 @@ class Bookkeeper:
         self._observer.observe(record)
 
     async def secure(self, end: Callable[[], Settle]) -> None:
-        """Bring an end to the disk, where the ledger waits for that."""
+        """Bring an end to the disk."""
         await self._admission.secure(end)
 
     async def settle(self, settlement: Settle, budgets: Sequence[Charge]) -> Posted | None:
         """Settle, however long the store takes; return None when patience ended."""
-        give_up_s = self._now_s() + PATIENCE_S
+        give_up_s = self.now_s() + PATIENCE_S
         pause_s = FIRST_PAUSE_S
         while True:
             try:
                 posted = await self._admission.settle(settlement)
             except AdmissionUnavailable:
-                if self._now_s() >= give_up_s:
+                if self.now_s() >= give_up_s:
                     if not self._admission.leave(settlement.id):
                         log.exception("settlement_lost", request_id=settlement.id)
                     return None

@@ -18,7 +18,7 @@ from gateway.faults import Failed
 from gateway.policy.admission import NO_ENDING, Ending, Lesson, Settle, Sign
 from gateway.policy.answers import Posted
 from gateway.policy.catalogue import Timeouts
-from gateway.policy.charges import NOTHING, Charge, Estimate
+from gateway.policy.charges import NOTHING, Charge, Estimate, used
 from gateway.policy.experience import Asked, lesson
 from gateway.policy.pricing import FREE, Tariff
 from gateway.policy.record import Opened, Outcome, Record, closed
@@ -51,12 +51,15 @@ class Hold(Enum):
 class Books(Protocol):
     """Where a request's end goes: the store's settlement, then metrics and access line."""
 
+    durable: bool
+    """Ends are on disk before their clients have the last."""
+
     async def settle(self, settlement: Settle, budgets: Sequence[Charge]) -> Posted | None:
         """Settle what spends these budgets, however long the store takes; return None when it never answered."""
         ...
 
     async def secure(self, end: Callable[[], Settle]) -> None:
-        """Bring an end to the disk, where the ledger waits for that."""
+        """Bring an end to the disk."""
         ...
 
     def begin(self, record: Record, fields: Mapping[bytes, bytes]) -> None:
@@ -165,7 +168,7 @@ class Reservation:
         if self._source is None:
             return NOTHING
         usage, _ = self.usage()
-        return _used(usage, self._tariff.cost_nano_usd(usage, self._echo()))
+        return used(usage, self._tariff.cost_nano_usd(usage, self._echo()))
 
     def usage(self) -> tuple[Usage, bool]:
         """Return the usage and whether it is an estimate.
@@ -228,6 +231,8 @@ class Reservation:
 
     async def secure(self, outcome: Outcome) -> None:
         """Have it written down, where that is waited for, that the request ends so: its client is about to have the last."""
+        if not self._books.durable:
+            return
         opened, now_s = self._opened, self._books.now_s()
         if opened is not None and self.hold is Hold.GRANTED:
             await self._books.secure(lambda: self._end(opened, replace(self._accounted(), outcome=outcome, ended_s=now_s)))
@@ -239,7 +244,7 @@ class Reservation:
             id=record.request_id,
             # What was never dispatched spends nothing, even where it was granted.
             capacity=self.capacity or self.hold is not Hold.GRANTED,
-            actual=_used(record.usage, record.cost_nano_usd),
+            actual=used(record.usage, record.cost_nano_usd),
             closed=encode(closed(record, opened)),
             certain=left_queue or self.hold is Hold.GRANTED,
             ending=self._ending,
@@ -278,11 +283,6 @@ class Reservation:
 
     def _echo(self) -> Echo | None:
         return None if self._source is None else self._tariff.echo(self._source.tier)
-
-
-def _used(usage: Usage, cost_nano_usd: int | None) -> Estimate:
-    total = usage.input + usage.output
-    return Estimate(1, usage.input, usage.output, total, cost_nano_usd=cost_nano_usd or 0, budget_tokens=total)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

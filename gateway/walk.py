@@ -198,7 +198,7 @@ class Walk:
             self._place = self._offered[verdict.row]
             self._watched = verdict.watched
             candidate = self._job.plan.candidates[self._place]
-            self._job.reservation.budgets = candidate.row.budgets
+            self._job.reservation.budgets = candidate.way.budgets
             record.shadowed += self._shadows.met(verdict.levels, candidate.row.estimate)
             self._store.leases.add(self._adoption(candidate.row), self._job.reservation.so_far)
             return candidate
@@ -273,7 +273,7 @@ class Walk:
         record = job.reservation.record
         if record.overhead_s is None:
             record.overhead_s = max(0.0, self._dispatched_s - record.started_s - record.queued_ms / 1000)
-        is_bounded = candidate.row.spends_budget or provider.nature.bounded
+        is_bounded = bool(candidate.way.budgets) or provider.nature.bounded
         adjusted = adjust(job.request, target.model, record.org or "", is_bounded=is_bounded)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
         if record.span is not None:

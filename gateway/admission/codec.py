@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from struct import Struct, pack
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from gateway.policy.admission import Ending, Lesson, Row, Seed, Sign, Wait
 from gateway.policy.answers import (
@@ -160,13 +160,11 @@ class EndingEncoder:
 
 def encode_estimate(estimate: Estimate) -> bytes:
     """Return figures as one argument, each between nothing and `MOST_UNITS`, those of budgets and `MOST_SPENT`."""
-    tokens: tuple[int, ...] = (estimate.input, estimate.output, estimate.total)
-    spent: tuple[int, ...] = (estimate.cost_nano_usd, estimate.budget_tokens)
-    if max(tokens) > MOST_UNITS or min(tokens) < 0:
-        tokens = tuple([min(max(0, figure), MOST_UNITS) for figure in tokens])
-    if max(spent) > MOST_SPENT or min(spent) < 0:
-        spent = tuple([min(max(0, figure), MOST_SPENT) for figure in spent])
-    return pack_estimate(estimate.request, *tokens, estimate.slot, *spent)
+    one, *tokens, slot, money, spent_tokens = figures = astuple(estimate)
+    if min(figures) < 0 or max(figures) > MOST_UNITS:
+        tokens = [min(max(0, figure), MOST_UNITS) for figure in tokens]
+        money, spent_tokens = (min(max(0, figure), MOST_SPENT) for figure in (money, spent_tokens))
+    return pack_estimate(one, *tokens, slot, money, spent_tokens)
 
 
 def encode_lesson(lesson: Lesson | None) -> tuple[str | int, ...]:

@@ -48,7 +48,8 @@ class Failover:
         self._store = store
         self._local = local
         self.spool = spool
-        self._durable = durable
+        self.durable = durable
+        """Ends are written down before their clients have the last."""
         self._taken: deque[tuple[float, Settle]] = deque()
         """Ends that the store took note of lately, and when."""
         self._losses = store.losses
@@ -85,7 +86,7 @@ class Failover:
 
     async def acquire(self, request: Acquire) -> Verdict:
         """Take the first row that fits. Raises `AdmissionUnavailable`."""
-        if self._durable and self.spool.full:
+        if self.durable and self.spool.full:
             raise AdmissionUnavailable("what is granted could not be written down")
         try:
             verdict = await self._ask(self._store.acquire, request)
@@ -166,10 +167,9 @@ class Failover:
         return posted
 
     async def secure(self, end: Callable[[], Settle]) -> None:
-        """Where ends are durable, write down this one and wait until it is on disk."""
-        if self._durable:
-            self.spool.ended(end())
-            await self.spool.on_disk()
+        """Write down an end and wait until it is on disk."""
+        self.spool.ended(end())
+        await self.spool.on_disk()
 
     def forget(self) -> None:
         """Take what the store took note of to be there for good."""

@@ -6,7 +6,6 @@ Pure.
 """
 
 from enum import IntEnum, StrEnum
-from itertools import takewhile
 
 import msgspec
 
@@ -52,16 +51,6 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     pool: str = ""
     precedence: Precedence = Precedence.DEFAULT
     last: bool = False
-
-    @property
-    def spends_budget(self) -> bool:
-        """Return whether what the answer costs is taken from a budget."""
-        return bool(self.charges) and self.charges[0].is_budget
-
-    @property
-    def budgets(self) -> tuple[Charge, ...]:
-        """Return what of its charges budgets are."""
-        return (*takewhile(lambda charge: charge.is_budget, self.charges),) if self.spends_budget else ()
 
 
 class Wait(msgspec.Struct, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 from gateway.policy.catalogue import Dynamic
+from gateway.wire.usage import Usage
 
 
 class Dimension(StrEnum):
@@ -116,3 +117,9 @@ class Estimate(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 NOTHING = Estimate(0, 0, 0, 0)
 """What a request has used that was not served yet."""
+
+
+def used(usage: Usage, cost_nano_usd: int | None) -> Estimate:
+    """Return what a request has used, and what that costs where it is known."""
+    total = usage.input + usage.output
+    return Estimate(1, usage.input, usage.output, total, cost_nano_usd=cost_nano_usd or 0, budget_tokens=total)

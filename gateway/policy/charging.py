@@ -3,7 +3,7 @@
 Limits of key and org are the caller's own; those of model and deployment are capacity and hold for every tier. Pure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import floor
 
@@ -116,6 +116,11 @@ def budgets(tenant: Tenant) -> Iterator[Charge]:
         yield from budget_charges(f"pb:{org.name}:{key.project}", key.project_budgets[key.project])
     if org.budget is not None:
         yield from budget_charges(f"ob:{org.name}", org.budget)
+
+
+def budgets_of(charges: Iterable[Charge]) -> tuple[Charge, ...]:
+    """Return what of these budgets are."""
+    return tuple(charge for charge in charges if charge.is_budget)
 
 
 def _split(limits: Limits) -> tuple[Limits, Limits]:

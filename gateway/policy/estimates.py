@@ -10,7 +10,7 @@ from gateway.policy.answers import Learned
 from gateway.policy.catalogue import Model
 from gateway.policy.charges import Charge, Estimate, Kind, Unit
 from gateway.policy.pricing import Tariff
-from gateway.wire.prompts import text_tokens
+from gateway.wire.prompts import USUAL_RATIO_PPM, text_tokens
 from gateway.wire.request import InferenceRequest
 
 LONGEST_HOLD_TOKENS = 8_192
@@ -46,7 +46,9 @@ def estimate(
     if request.max_tokens is None and learned.samples >= FEWEST_SAMPLES:
         # A fifth more than what nearly all answers keep to.
         output = min(output, max(FEWEST_TOKENS, ceil(learned.p95_tokens * 6 / 5) * choices))
-    prompt = request.prompt_tokens + text_tokens(request.text_bytes, learned.ratio_ppm) - text_tokens(request.text_bytes)
+    prompt = request.prompt_tokens
+    if learned.ratio_ppm != USUAL_RATIO_PPM:
+        prompt += text_tokens(request.text_bytes, learned.ratio_ppm) - text_tokens(request.text_bytes)
     return Estimate(1, prompt, output, prompt + output)
 
 

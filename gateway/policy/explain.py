@@ -237,7 +237,10 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
     target, row = candidate.target, candidate.row
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
     adjusted = adjust(
-        case.request, target.model, case.key.org, is_bounded=row.spends_budget or deployment.provider.nature.bounded
+        case.request,
+        target.model,
+        case.key.org,
+        is_bounded=bool(candidate.way.budgets) or deployment.provider.nature.bounded,
     )
     dropped, lowered = left_by(adjusted.request, deployment, target.tier)
     price, cost = _costs(candidate, case.now_unix_ms)

@@ -16,7 +16,7 @@ from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
 from gateway.policy.catalogue import Catalogue, Key, Model, Tier, TierTerms
-from gateway.policy.charging import Target, target_charges, tenant_of, upstream_of
+from gateway.policy.charging import Target, budgets_of, target_charges, tenant_of, upstream_of
 from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much, unsaid
@@ -172,7 +172,7 @@ class Planner:
         pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
         upstream = upstream_of(target.deployment, terms)
-        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience)
+        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience, budgets_of(charges))
 
 
 REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLengthExceeded)
@@ -201,7 +201,7 @@ def able(tiers: tuple[tuple[Way, ...], ...], request: InferenceRequest) -> tuple
 
 def reserved(candidates: Sequence[Candidate], request: InferenceRequest, now_unix_ms: int) -> tuple[Candidate, ...]:
     """Return the candidates; where they spend a budget, each with the most that any may spend, since any may come to serve."""
-    if not any(candidate.row.spends_budget for candidate in candidates):
+    if not candidates[0].way.budgets:
         return tuple(candidates)
     spent = [
         most_spent(request, each.target.model, tariff) for each in candidates for tariff in near(each.way.tariffs, now_unix_ms)

@@ -7,6 +7,7 @@ model (429 `engine_overloaded`, `flex_no_capacity`) and a provider at fault (502
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from operator import attrgetter
 
 from gateway.errors import (
     AuthUnavailable,
@@ -175,13 +176,9 @@ def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     """
     requests: tuple[Level, int] | None = None
     tokens: tuple[Level, int] | None = None
-    grows = False
     for level in levels:
         charge = level.charge
-        if charge.shadow:  # what refuses nobody is nobody's to mind
-            continue
-        grows = grows or level.growth is not None
-        if not charge.tenant or charge.kind is not RATE:
+        if not charge.tenant or charge.kind is not RATE or charge.shadow:  # what refuses nobody is nobody's to mind
             continue
         left = charge.capacity - level.level - level.held
         if charge.unit is REQUEST:
@@ -190,12 +187,13 @@ def rate_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
         elif tokens is None or left < tokens[1]:
             tokens = level, left
     headers = _shown(REQUEST_HEADERS, requests) + _shown(TOKEN_HEADERS, tokens)
-    return headers + _growth_headers(levels) if grows else headers
+    return headers + _growth_headers(levels) if any(map(_growth, levels)) else headers
 
 
 REQUEST_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
 TOKEN_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
 
+_growth = attrgetter("growth")
 RATE, REQUEST = Kind.RATE, Unit.REQUEST
 """Looked up once: an enumeration's members are found through its class, and this runs for every request."""
 
@@ -211,7 +209,7 @@ def _shown(names: tuple[bytes, bytes, bytes], tightest: tuple[Level, int] | None
 def _growth_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
     """Return how far the key's limits have grown: of each kind, the one that most is used of; the window is the first to end."""
     grown: dict[bytes, tuple[int, int]] = {}
-    remaining_ms = []
+    remaining_ms: list[int] = []
     for level in levels:
         charge, growth = level.charge, level.growth
         if growth is not None and charge.dynamic is not None and not charge.shadow:
@@ -219,6 +217,8 @@ def _growth_headers(levels: Sequence[Level]) -> list[tuple[bytes, bytes]]:
             used_percent = growth.posted * 100 // max(1, window_quota(charge, charge.dynamic))
             grown[kind] = max(grown.get(kind, (-1, 0)), (used_percent, growth.scale_milli))
             remaining_ms.append(growth.remaining_ms)
+    if not remaining_ms:
+        return []
     scales = [(b"x-ratelimit-dynamic-scale-" + kind, b"%.2f" % (scale / BASE_MILLI)) for kind, (_, scale) in grown.items()]
     uses = [(b"x-ratelimit-dynamic-period-usage-" + kind, b"%d%%" % percent) for kind, (percent, _) in grown.items()]
     return [*scales, (b"x-ratelimit-dynamic-period-remaining", b"%ds" % -(-min(remaining_ms) // 1000)), *uses]

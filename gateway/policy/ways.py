@@ -28,6 +28,8 @@ class Way(msgspec.Struct, frozen=True, gc=False):
     tariffs: tuple[Tariff, ...] = (FREE,)
     pool: str = ""
     patience: Patience = NO_PATIENCE
+    budgets: tuple[Charge, ...] = ()
+    """What of its charges budgets are: the same for all ways of a key."""
     detour: bool = False
 
 

@@ -206,9 +206,10 @@ def _merge_extra_body(members: Members) -> Members:
 def _request(endpoint: Endpoint, contract: Contract, members: Members, found: dict[str, object]) -> InferenceRequest:
     values = msgspec.convert(found, Obeyed)
     asked = values.messages or values.input or values.prompt
-    text_bytes = asked.text_bytes
+    text_bytes, prompt_tokens = asked.text_bytes, asked.tokens
     if not OFFERED.isdisjoint(found):
         text_bytes += sum(len(members.value(name) or b"") for name in OFFERED & found.keys())
+        prompt_tokens += text_tokens(text_bytes) - text_tokens(asked.text_bytes)
     named = (values.max_tokens, values.max_completion_tokens, values.max_output_tokens)
     bounds = [bound for bound in named if bound is not None]
     options = values.stream_options
@@ -224,7 +225,7 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
         max_tokens=min(bounds, default=None),
         n=values.n,
         prompts=asked.prompts,
-        prompt_tokens=asked.tokens + text_tokens(text_bytes) - text_tokens(asked.text_bytes),
+        prompt_tokens=prompt_tokens,
         text_bytes=text_bytes,
         files=asked.files,
         include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage.get(endpoint, False)),
