@@ -29,8 +29,7 @@ from gateway.policy.explanation import Chain, Charged, Cost, Explanation, Refuse
 from gateway.policy.tenancy import Found, may_enter, state_of
 from gateway.providers import DIALECTS
 from gateway.stores.database import MissingLedgerError, Reader
-from gateway.stores.keys import AWAY, known_as
-from gateway.stores.versions import SchemaVersionError
+from gateway.stores.keys import AWAY, known_as, reason
 from gateway.wire.contracts import Contract
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 
@@ -95,8 +94,7 @@ def _key(config: Config, catalogue: Catalogue, name: str) -> tuple[Key, bool]:
     except InvalidValue as error:
         raise click.ClickException(error.message) from None
     except AWAY as error:
-        why = str(error) if isinstance(error, SchemaVersionError) else type(getattr(error, "orig", None) or error).__name__
-        end(EXIT_UNAVAILABLE, f"no key of the file is called '{name}', and the database cannot be asked: {why}")
+        end(EXIT_UNAVAILABLE, f"no key of the file is called '{name}', and the database cannot be asked: {reason(error)}")
     except ValueError as error:
         raise click.ClickException(f"its requests hear 503: {error}") from None
     if may_enter(found.key):

@@ -26,6 +26,12 @@ AWAY = (SQLAlchemyError, OSError, MissingLedgerError, SchemaVersionError)
 """How a database that cannot answer shows."""
 
 
+def reason(error: Exception) -> str:
+    """Return why a database cannot answer, in one line: of what its driver says no more than the name, for it may say secrets."""
+    is_ours = isinstance(error, (MissingLedgerError, SchemaVersionError))
+    return str(error) if is_ours else type(getattr(error, "orig", None) or error).__name__
+
+
 class LookUpError(Exception):
     """The database cannot tell now whose a key is."""
 
