@@ -24,7 +24,7 @@ from gateway.web.admin_keys import AdminKeys, keys_router
 from gateway.web.admin_terms import AdminTerms, Declared, terms_routers
 from gateway.web.admin_views import Views, view_routes
 from gateway.web.envelope import render
-from gateway.web.fields import check_body
+from gateway.web.fields import check_body, check_words
 from gateway.web.gate import Gate
 from gateway.web.live import Live, live_routes
 from gateway.web.requests import requests_routes
@@ -95,7 +95,7 @@ def admin_router(rooms: Rooms, gate: Gate, live: Live) -> Router:
             *view_routes(rooms.views),
             *live_routes(live),
         ],
-        guards=[gate, check_body],
+        guards=[gate, check_words, check_body],
         exception_handlers=dict.fromkeys(AWAY, answer_away),
         response_headers=HEADERS,
         security=[{"bearer": []}],

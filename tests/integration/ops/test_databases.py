@@ -61,3 +61,23 @@ async def test_whoever_asks_whatever_is_read_by_one_bounded_pool(serve: Serve, p
     name = database.partition("@/")[2].partition("?")[0]
     count = postgres.psql(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'tiergate'")
     assert 1 < int(count) <= POOL
+
+
+async def test_what_no_database_can_be_asked_for_is_refused_by_name_and_no_outage(serve: Serve, url: str) -> None:
+    client = await serve("", url)
+    paths = (
+        "keys/%00",
+        "orgs/a%00",
+        "requests/%00",
+        "keys?org=%00",
+        "audit?subject=key:%00",
+        "usage?user_hash=%00",
+        "budgets?after=%00",
+    )
+    answers = [await client.get(f"/admin/{path}") for path in paths]
+    answers.append(await client.put("/admin/plans/%00", json={}))
+    errors = [answer.json()["error"] for answer in answers]
+    assert {(answer.status_code, error["code"]) for answer, error in zip(answers, errors, strict=True)} == {
+        (400, "invalid_value")
+    }
+    assert [error["param"] for error in errors] == ["key", "name", "request_id", "org", "subject", "user_hash", "after", "name"]
