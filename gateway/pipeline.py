@@ -227,4 +227,5 @@ def opened(record: Record, key: Key) -> Opened:
         route=record.route,
         stream=record.stream,
         client_request_id=record.client_request_id,
+        user_hash=record.user_hash,
     )

@@ -22,6 +22,9 @@ TICK_S = 0.4
 TICK_SPREAD_MS = 200
 """A tick comes every 400 to 600 ms, at random, so that workers do not all ask at once."""
 
+WORKER_TTL_S = 10.0
+"""How long the store takes a worker to be there after a tick, as tick.lua has it."""
+
 MOST_WAITING = 200
 """How many requests may wait in one worker: each holds a client's connection."""
 

@@ -14,8 +14,8 @@ import msgspec
 import yaml
 
 from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
+from gateway.cli.keys import end
 from gateway.cli.table import aligned
-from gateway.cli.upstreams import end
 from gateway.config import Config, ConfigErrors, load
 from gateway.config.carried import fingerprint
 from gateway.config.differences import Difference, between, differences

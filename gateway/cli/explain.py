@@ -1,9 +1,12 @@
 """`tiergate explain`: say what the gateway would do with a request, and by which rules. Nothing is sent, no level is looked at.
 
-Exit codes: 0 explained, refusals included, 1 no such key, 2 usage, 78 a bad configuration. Secrets never show.
+A key is looked for in the file, then in the database, which is only read.
+
+Exit codes: 0 explained, refusals included, 1 no such key, 2 usage, 69 a database that cannot tell, 78 a bad configuration.
+Secrets never show.
 """
 
-import sys
+import asyncio
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
@@ -13,14 +16,20 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from gateway.cli.check import EXIT_CONFIG
-from gateway.config import ConfigErrors, compile_catalogue, load
+from gateway.cli.check import EXIT_UNAVAILABLE
+from gateway.cli.keys import config_of, end
+from gateway.config import Config, compile_catalogue
 from gateway.config.problems import did_you_mean
+from gateway.config.tenants import Definitions
+from gateway.errors import InvalidValue, NotFound
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Tier
-from gateway.policy.explain import Asked, Params, endpoint_of
+from gateway.policy.explain import Asked, Params, barred, endpoint_of
 from gateway.policy.explain import explain as explained
 from gateway.policy.explanation import Chain, Charged, Cost, Explanation, Refused, TargetStep, TierChoice, Waiting
+from gateway.policy.tenancy import Found, may_enter, state_of
 from gateway.providers import DIALECTS
+from gateway.stores.database import MissingLedgerError, Reader
+from gateway.stores.keys import AWAY, known_as, reason
 from gateway.wire.contracts import Contract
 from gateway.wire.request import TABLES, Endpoint, InferenceRequest
 
@@ -40,7 +49,12 @@ LEGEND = (
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--key", "name", required=True, help="The name of the key that asks.")
+@click.option(
+    "--key",
+    "name",
+    required=True,
+    help="The key that asks: one of the file by its name, else one of the database, by name or id.",
+)
 @click.option("--request", "source", type=click.File("rb"), required=True, help="The request's body; - is standard input.")
 @click.option("--endpoint", type=click.Choice([str(each) for each in TABLES]), help="By default what the body is written for.")
 @click.option("--prefix", default="/v1", show_default=True, help="What its path begins with: the contract that it is read by.")
@@ -49,24 +63,16 @@ LEGEND = (
 @click.pass_obj
 def explain(environ: dict[str, str], /, file: Path, name: str, source: BinaryIO, *, as_json: bool, **asked: Any) -> None:
     """Say what FILE makes of a request, and by which rules. Sends nothing."""
-    catalogue = _catalogue(file, environ)
-    key, body = _key(catalogue, name), source.read()
+    config = config_of(file, environ)
+    # Keys are found by name here and never by their digests, so that no pepper has to be made for them.
+    catalogue = compile_catalogue(config, pepper=b"")
+    key, is_barred = _key(config, catalogue, name)
+    body = source.read()
     endpoint = Endpoint(asked["endpoint"] or endpoint_of(body))
     contract = _contract(catalogue, asked["prefix"])
     request = Asked(endpoint=endpoint, contract=contract, body=body, project=asked["project"], now_unix_s=time.time())
-    found = explained(catalogue, key, request, left_by)
+    found = barred(key, endpoint) if is_barred else explained(catalogue, key, request, left_by)
     click.echo(msgspec.json.format(msgspec.json.encode(found)) if as_json else as_text(found))
-
-
-def _catalogue(file: Path, environ: dict[str, str]) -> Catalogue:
-    try:
-        config = load(file, environ).config
-    except ConfigErrors as errors:
-        for line in errors.lines:
-            click.echo(line, err=True)
-        sys.exit(EXIT_CONFIG)
-    # Keys are found by name here and never by their digests, so that no pepper has to be made for them.
-    return compile_catalogue(config, pepper=b"")
 
 
 def _contract(catalogue: Catalogue, prefix: str) -> Contract:
@@ -75,11 +81,34 @@ def _contract(catalogue: Catalogue, prefix: str) -> Contract:
     return catalogue.prefixes[prefix]
 
 
-def _key(catalogue: Catalogue, name: str) -> Key:
+def _key(config: Config, catalogue: Catalogue, name: str) -> tuple[Key, bool]:
+    """Return a key of the file or of the database, and whether it may not enter at all."""
     keys = {key.name: key for key in catalogue.keys.values()}
-    if name not in keys:
-        raise click.ClickException(f"unknown key '{name}'{did_you_mean(name, keys)}")
-    return keys[name]
+    if name in keys:
+        return keys[name], False
+    try:
+        found = asyncio.run(_kept(config.database.url.reveal(), name))
+        key = msgspec.structs.replace(Definitions(config).key(found), expires_at_s=found.ends_unix_s())
+    except (NotFound, MissingLedgerError):
+        raise click.ClickException(f"unknown key '{name}'{did_you_mean(name, keys)}") from None
+    except InvalidValue as error:
+        raise click.ClickException(error.message) from None
+    except AWAY as error:
+        end(EXIT_UNAVAILABLE, f"no key of the file is called '{name}', and the database cannot be asked: {reason(error)}")
+    except ValueError as error:
+        raise click.ClickException(f"its requests hear 503: {error}") from None
+    if may_enter(found.key):
+        return key, False
+    click.echo(f"the key {found.key.id} is {state_of(found.key, round(1000 * time.time()))}", err=True)
+    return key, True
+
+
+async def _kept(url: str, reference: str) -> Found:
+    reader = Reader(url, pool=1)
+    try:
+        return await known_as(reader.fetch, reference)
+    finally:
+        await reader.close()
 
 
 def left_by(request: InferenceRequest, deployment: Deployment, tier: Tier) -> tuple[Params, Params]:

@@ -28,6 +28,7 @@ from gateway.errors import GatewayError
 from gateway.policy.credentials import SECRET_LENGTH_MIN, digest, format_digest, is_secret
 from gateway.processes.pepper import pepper_of
 from gateway.processes.registry import Registry, open_registry
+from gateway.stores.keys import reason
 from gateway.stores.minted import USUAL_ENV, Changed, Draft, KeyView, SecretView, Wanted
 from gateway.stores.versions import SchemaVersionError
 
@@ -206,7 +207,7 @@ def run(path: Path, environ: dict[str, str], ask: Ask[Told]) -> Told:
     except SchemaVersionError as error:
         end(EXIT_UNAVAILABLE, str(error))
     except (SQLAlchemyError, OSError) as error:
-        end(EXIT_UNAVAILABLE, f"the database cannot be used: {type(getattr(error, 'orig', None) or error).__name__}")
+        end(EXIT_UNAVAILABLE, f"the database cannot be used: {reason(error)}")
 
 
 async def answered(config: Config, ask: Ask[Told]) -> Told:

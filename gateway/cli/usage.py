@@ -17,10 +17,13 @@ import click
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
-from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
+from gateway.cli.check import EXIT_UNAVAILABLE
+from gateway.cli.keys import config_of
 from gateway.cli.reconcile import reconcile
 from gateway.cli.table import aligned
-from gateway.config import ConfigErrors, load
+from gateway.config import Config
+from gateway.policy.credentials import user_hash
+from gateway.processes.pepper import pepper_of
 from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.reports import DIMENSIONS, LedgerAwayError, Question, Reports, Row, exported, parse_by, parse_since, spoken
 from gateway.stores.versions import SchemaVersionError
@@ -42,6 +45,8 @@ def options(command: Command) -> Command:
         click.option("--csv", "form", flag_value="csv", help="Print comma-separated values with a header."),
         click.option("--json", "form", flag_value="json", help="Print one JSON array."),
         click.option("--live", is_flag=True, help="Count requests too that have not ended."),
+        click.option("--user-hash", help="Only requests of the user that has this hash in the ledger."),
+        click.option("--user", type=(str, str), metavar="ORG NAME", help="Only requests of this user, as clients name it."),
         click.option("--limit", type=click.IntRange(1), help="At most so many rows."),
         click.option(
             "--since", type=Since(), default=0, help="Only what began since: 7d, 24h, 2026-11-01, 2026-11-01T12:00:00Z."
@@ -89,7 +94,7 @@ def usage() -> None:
 @click.pass_obj
 def report(environ: dict[str, str], /, path: Path, form: str | None, **wanted: Any) -> None:
     """Print what was used: request by request, or added up."""
-    tell(url_of(path, environ), Question(since_unix_ms=wanted.pop("since"), **wanted), form)
+    tell(config_of(path, environ), wanted, form)
 
 
 @usage.command("list")
@@ -98,7 +103,7 @@ def report(environ: dict[str, str], /, path: Path, form: str | None, **wanted: A
 @click.pass_obj
 def list_requests(environ: dict[str, str], /, path: Path, form: str | None, **wanted: Any) -> None:
     """Print requests, the newest first."""
-    tell(url_of(path, environ), Question(since_unix_ms=wanted.pop("since"), **wanted), form)
+    tell(config_of(path, environ), wanted, form)
 
 
 @usage.command()
@@ -108,7 +113,7 @@ def list_requests(environ: dict[str, str], /, path: Path, form: str | None, **wa
 @click.pass_obj
 def export(environ: dict[str, str], /, path: Path, since: int, *, live: bool) -> None:
     """Print every request as a line of JSON, the oldest first: the columns of the ledger as they are, money in nano-USD."""
-    unavailable_ends(write_lines(url_of(path, environ), since, live=live))
+    unavailable_ends(write_lines(config_of(path, environ).database.url.reveal(), since, live=live))
 
 
 async def write_lines(url: str, since_unix_ms: int, *, live: bool) -> None:
@@ -129,19 +134,14 @@ async def write_lines(url: str, since_unix_ms: int, *, live: bool) -> None:
 usage.add_command(reconcile)
 
 
-def url_of(path: Path, environ: dict[str, str]) -> str:
-    """Return where the ledger of a configuration is, or end the command with every error in the file."""
-    try:
-        return load(path, environ).config.database.url.reveal()
-    except ConfigErrors as errors:
-        for line in errors.lines:
-            click.echo(line, err=True)
-        sys.exit(EXIT_CONFIG)
-
-
-def tell(url: str, question: Question, form: str | None) -> None:
-    """Print the answer."""
-    rows = unavailable_ends(answer(url, question))
+def tell(config: Config, wanted: dict[str, Any], form: str | None) -> None:
+    """Print the answer to what is wanted."""
+    since_unix_ms, user = wanted.pop("since"), wanted.pop("user")
+    if user is not None and wanted["user_hash"] is not None:
+        raise click.UsageError("a user is asked for by --user or by --user-hash")
+    if user is not None:
+        wanted["user_hash"] = user_hash(pepper_of(config, Path(config.state_dir)), *user)
+    rows = unavailable_ends(answer(config.database.url.reveal(), Question(since_unix_ms=since_unix_ms, **wanted)))
     render = {"json": as_json, "csv": as_csv, None: as_table}[form]
     click.echo(render(rows), nl=False)
 

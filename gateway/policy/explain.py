@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec.structs import replace
 
-from gateway.errors import GatewayError, InvalidJson, Unprocessable, status_of
+from gateway.errors import GatewayError, InvalidJson, Unauthenticated, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import may_use, serving_endpoint
 from gateway.policy.adjustments import adjust
@@ -32,7 +32,7 @@ from gateway.policy.explanation import (
     Waiting,
 )
 from gateway.policy.explanation import Refused as Refusal
-from gateway.policy.keys import check_key, for_project
+from gateway.policy.keys import INCORRECT, check_key, for_project
 from gateway.policy.leases import Buckets
 from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
@@ -108,6 +108,11 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
     except GatewayError as error:
         return replace(found, refused=_refusal(error))
     return found
+
+
+def barred(key: Key, endpoint: Endpoint) -> Explanation:
+    """Return what becomes of any request of a key that is blocked or revoked."""
+    return Explanation(endpoint=endpoint, caller=_caller(key), refused=_refusal(Unauthenticated(INCORRECT)))
 
 
 def in_order(plan: Plan) -> Plan:

@@ -125,7 +125,10 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """The ledger's `open` event, written with the grant."""
+    """The ledger's `open` event, written with the grant.
+
+    A field that is added stands last and has a default, as in `Closed`: the releases before and after read each other's.
+    """
 
     request_id: str
     started_unix_ms: int
@@ -138,12 +141,14 @@ class Opened(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fals
     route: str
     stream: bool
     client_request_id: str | None
+    user_hash: str | None = None
 
 
 class Closed(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """The ledger's `close` event, written with the settlement. It repeats the opening, so that either alone makes a row.
 
-    A field that is added stands last and has a default: the releases before and after read each other's.
+    A field that is added stands last and has a default: the releases before and after read each other's. Where the opening says
+    the same, as it does of `user_hash`, the closing's counts.
     """
 
     opened: Opened

@@ -6,6 +6,7 @@ import msgspec
 
 from gateway.config import Edition
 from gateway.config.carried import rebuilt, revealed
+from gateway.processes.identity import Identity
 from gateway.processes.server import Times
 
 
@@ -15,6 +16,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     `api_fd` is the shared listening socket; `control_path` is where the supervisor reaches the worker.
     """
 
+    gateway: Identity
     name: str
     edition: Edition
     api_fd: int

@@ -9,11 +9,12 @@ import resource
 import ssl
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -23,10 +24,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from gateway.admission.client import cell_prefix
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
+from gateway.admission.turns import WORKER_TTL_S
 from gateway.config import Config, Files
 from gateway.config.structs.supply import Provider
 from gateway.embedded.child import Unavailable
 from gateway.embedded.valkey import url_of_running
+from gateway.processes.identity import Identity, gateways_of
 from gateway.stores import versions
 from gateway.stores.engine import Database
 
@@ -38,6 +41,9 @@ MOST_SKEW_S = 2.0
 
 MOST_SKEW_OF_DATE_S = 5.0
 """By how much a Date header may be: it has whole seconds, and was on its way."""
+
+LATELY_S = 3.0
+"""Whoever has not ticked for so long is suspended, or gone: a gateway that was started anew is not two."""
 
 DESCRIPTORS = 256
 """What a worker has open besides connections, generously."""
@@ -74,7 +80,7 @@ async def examine(config: Config, environ: Mapping[str, str], files: Files) -> t
 
 def replicas(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield whether several gateways of this configuration would share what they have to."""
-    sqlite = config.database.url.reveal().startswith("sqlite")
+    sqlite = is_sqlite(config)
     apart = [name for name, alone in (("redis.url: embedded", config.redis.embedded), ("database.url: SQLite", sqlite)) if alone]
     told = f"{' and '.join(apart)}: for one gateway alone; several would each count limits and keep keys by themselves"
     if not apart:
@@ -89,6 +95,11 @@ def replicas(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("replicas", State.PROBLEM, f"{told}; this is Kubernetes, which runs two during every rollout")
     else:
         yield Finding("replicas", State.NOTE, told)
+
+
+def is_sqlite(config: Config) -> bool:
+    """Return whether the database is a file."""
+    return config.database.url.reveal().startswith("sqlite")
 
 
 def permissions(config: Config, files: Files) -> Iterator[Finding]:
@@ -126,7 +137,7 @@ def descriptors(config: Config) -> Finding:
 
 
 async def redis(config: Config) -> list[Finding]:
-    """Return whether the store is there, how its clock goes, and how many workers use it."""
+    """Return whether the store is there, how its clock goes, how many workers use it, and whether of gateways that may."""
     try:
         url = url_of_running(Path(config.state_dir)) if config.redis.embedded else config.redis.url.reveal()
     except Unavailable:
@@ -136,15 +147,30 @@ async def redis(config: Config) -> list[Finding]:
         sent_s = time.time()
         seconds, micros = await client.time()
         took_s = time.time() - sent_s
-        workers = await client.zcount(f"{cell_prefix(config.redis.prefix)}workers", seconds * 1000, "+inf")
+        heard_ms = (seconds + WORKER_TTL_S - LATELY_S) * 1000 + micros / 1000
+        workers: Any = await client.zrangebyscore(f"{cell_prefix(config.redis.prefix)}workers", heard_ms, "+inf")
     except (RedisError, OSError, TimeoutError) as error:
         if config.redis.embedded:
             return [Finding("redis", State.OK, "embedded: it starts with the gateway")]
         return [Finding("redis", State.PROBLEM, f"cannot be used: {type(error).__name__}: {error}")]
     finally:
         await client.aclose()
-    answer = Finding("redis", State.OK, f"answers in {1000 * took_s:.0f} ms; {workers} workers use it now")
-    return [answer, skew("redis's clock", seconds + micros / 1_000_000 - sent_s - took_s / 2, MOST_SKEW_S)]
+    answer = Finding("redis", State.OK, f"answers in {1000 * took_s:.0f} ms; {len(workers)} workers use it now")
+    clock = skew("redis's clock", seconds + micros / 1_000_000 - sent_s - took_s / 2, MOST_SKEW_S)
+    return [answer, clock, *together(config, gateways_of(worker.decode() for worker in workers))]
+
+
+def together(config: Config, live: Sequence[Identity]) -> Iterator[Finding]:
+    """Yield whether the gateways that use the store now may be as many, and where they are."""
+    machines, named = {each.machine for each in live}, ", ".join(map(str, live))
+    if config.redis.embedded and len(live) > 1:
+        told = f"redis.url: embedded is for one gateway alone, and {len(live)} use this one's store now: {named}"
+        yield Finding("gateways", State.PROBLEM, told)
+    elif is_sqlite(config) and len(machines) > 1:
+        told = f"database.url: SQLite is for gateways of one host alone, and those of {len(machines)} use the store now: {named}"
+        yield Finding("gateways", State.PROBLEM, f"{told}; each host keeps keys and its part of the ledger in a file of its own")
+    elif live:
+        yield Finding("gateways", State.OK, f"{len(live)} use the store now: {named}")
 
 
 def skew(what: str, off_s: float, most_s: float) -> Finding:

@@ -26,7 +26,6 @@ from gateway.processes.pepper import pepper_of
 from gateway.processes.registry import open_registry, unix_ms
 from gateway.processes.server import Asgi
 from gateway.processes.treasury import Treasury
-from gateway.stores.database import Reader
 from gateway.stores.reports import Reports
 from gateway.stores.spending import Spending
 from gateway.stores.traces import TraceReader
@@ -60,16 +59,14 @@ class View(OpsView, Protocol):
 async def operations(view: View, config: Config) -> AsyncIterator[Asgi]:
     """Open what the operations port reads from and changes, for as long as it is served."""
     async with contextlib.AsyncExitStack() as stack:
-        reader = Reader(config.database.url.reveal(), config.database.pool)
-        stack.push_async_callback(reader.close)
         admission = await stack.enter_async_context(open_admission(config, view.redis_url))
         registry = await stack.enter_async_context(open_registry(config, view.redis_url, lambda: view.config))
         redis = open_client(locator(view.redis_url, ca_file=config.redis.ca_file), timeout_s=CALL_S)
         stack.push_async_callback(redis.aclose)
-        spending, desk = Spending(reader), desk_of(admission, lambda: view.config)
+        spending, desk = Spending(registry.reader), desk_of(admission, lambda: view.config)
         treasury = Latest(lambda: view.config, lambda now: Treasury(now, registry, admission, spending))
         rooms = Rooms(
-            reports=Reports(reader),
+            reports=Reports(registry.reader),
             desk=desk,
             traces=TraceReader(redis, traces_key(config.redis.prefix)),
             audited=registry.tenancy.beside,

@@ -18,14 +18,19 @@ from gateway.policy.tenancy import Found, Tenants
 from gateway.processes.desk import CALL_S
 from gateway.processes.latest import Current, Latest
 from gateway.processes.pepper import pepper_of
+from gateway.stores.database import Reader
 from gateway.stores.minted import MintedKeys
 from gateway.stores.tenancy import Crier, Means, Tenancy
 from gateway.stores.terms import Terms
 
 
 class Registry(msgspec.Struct, frozen=True):
-    """Keys, and the orgs, plans and projects that they stand under; `tenancy` has the audit of both."""
+    """Keys, and the orgs, plans and projects that they stand under; `tenancy` has the audit of both.
 
+    `reader` is what all of it is read by: whoever else reads the same database here may do so too.
+    """
+
+    reader: Reader
     tenancy: Tenancy
     keys: MintedKeys
     terms: Terms
@@ -68,9 +73,11 @@ async def open_registry(config: Config, redis_url: str | None, current: Current 
             stack.push_async_callback(redis.aclose)
             crier = Herald(redis, cell_prefix(config.redis.prefix))
         means = Means(pepper_of(config, Path(config.state_dir)), secrets.token_bytes, unix_ms)
-        tenancy = Tenancy(config.database.url.reveal(), Said(current or (lambda: config)), crier, means)
+        reader = Reader(config.database.url.reveal(), config.database.pool)
+        stack.push_async_callback(reader.close)
+        tenancy = Tenancy(reader, Said(current or (lambda: config)), crier, means)
         stack.push_async_callback(tenancy.close)
-        yield Registry(tenancy, MintedKeys(tenancy), Terms(tenancy))
+        yield Registry(reader, tenancy, MintedKeys(tenancy), Terms(tenancy))
 
 
 def unix_ms() -> int:

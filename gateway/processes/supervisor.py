@@ -27,6 +27,7 @@ from gateway.embedded.valkey import Valkey
 from gateway.processes.assignment import Assignment
 from gateway.processes.departure import Departure
 from gateway.processes.fleet import Fleet
+from gateway.processes.identity import fresh
 from gateway.processes.listening import address, listen
 from gateway.processes.pepper import pepper_of
 from gateway.processes.server import Asgi, Server, Times
@@ -215,8 +216,10 @@ class Supervisor:
             delay_s=shutdown.delay_s,
             drain_s=shutdown.drain_s,
         )
+        gateway = fresh()
         return [
             Assignment(
+                gateway=gateway,
                 name=f"w{number}",
                 edition=Edition(1, self.config),
                 api_fd=api.fileno(),

@@ -11,7 +11,7 @@ from gateway.processes.life import main
 def build(assignment: Assignment) -> Gateway:
     """Return the gateway of this worker. Its name is unique to the process: what a dead one left behind is nobody's."""
     place = Place(
-        worker=f"{assignment.name}-{os.getpid()}",
+        worker=assignment.gateway.worker(assignment.name, os.getpid()),
         redis_url=assignment.redis_url,
         state_dir=assignment.state_dir,
         pepper=assignment.pepper,

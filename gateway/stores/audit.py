@@ -1,6 +1,6 @@
 """What was changed and by whom: one row with each change, in its own transaction, and none without one. No detail is secret."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,11 @@ class Act(msgspec.Struct, frozen=True):
     action: str
     subject: str
     detail: Mapping[str, Any] = {}
+
+
+def ordered(actor: str, word: str, deployments: Sequence[str]) -> Act:
+    """Return an operator's word on deployments."""
+    return Act(actor, f"upstreams.{word}", "upstreams", {"deployments": deployments})
 
 
 async def write(connection: AsyncConnection, act: Act, at_unix_ms: int) -> None:

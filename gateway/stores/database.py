@@ -145,12 +145,12 @@ def _attempt_rows(each: Event) -> list[tuple[object, ...]]:
 
 
 class Reader:
-    """Connections that only read; they never wait for the writer, nor the writer for them."""
+    """Connections that only read, no more than `pool`; they never wait for the writer, nor the writer for them."""
 
     def __init__(self, url: str, pool: int = POOL) -> None:
-        self._database = Database(url)
+        self.database = Database(url)
         self._work = _Unhurried()
-        self._engine = self._database.open_to_read(pool)
+        self._engine = self.database.open_to_read(pool)
         self._checked = False
 
     async def fetch(self, statement: Select[Any]) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ class Reader:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[AsyncConnection]:
-        file = self._database.file
+        file = self.database.file
         if file is not None and not file.exists():
             raise MissingLedgerError(f"no ledger at {file}: no gateway has run with this configuration yet")
         async with self._engine.connect() as connection:

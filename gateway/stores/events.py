@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 
 import msgspec
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from gateway.policy.record import Attempt, Closed, Opened, Outcome
 
@@ -25,6 +25,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """One row of `usage_event` (its columns, see `gateway.stores.schema`), and the candidates tried.
 
     The fields are those of `Opened`, the rank, and those of `Closed`, each in its order: an event is read without naming them.
+    What both have is where `Closed` has it.
     """
 
     request_id: str
@@ -94,16 +95,16 @@ _event: Callable[..., Event] = Event
 
 
 def _from_open(blob: bytes) -> Event:
-    return _event(*astuple(_opened.decode(blob)), OPEN_RANK)
+    *opening, user_hash = astuple(_opened.decode(blob))
+    return _event(*opening, OPEN_RANK, user_hash=user_hash)
 
 
 def _from_abandoned(blob: bytes) -> Event:
     found = _abandoned.decode(blob)
-    opened = _opened.decode(_unwrapped(bytes(found.opened)))
-    opening = _event(*astuple(opened), ABANDONED_RANK)
+    *opening, user_hash = astuple(_opened.decode(_unwrapped(bytes(found.opened))))
     # What had cost nothing yet, or had no price: nobody knows what it came to.
     used = {"input_tokens": found.input, "output_tokens": found.output, "cost_nano_usd": found.cost_nano_usd or None}
-    return replace(opening, outcome=ABANDONED, estimated=True, **used)
+    return _event(*opening, ABANDONED_RANK, outcome=ABANDONED, estimated=True, user_hash=user_hash, **used)
 
 
 def _from_close(blob: bytes) -> Event:
@@ -111,7 +112,8 @@ def _from_close(blob: bytes) -> Event:
     if closed.outcome not in ENDS:
         raise ValueError("unknown outcome")
     opened, *end = astuple(closed)
-    return _event(*astuple(opened), CLOSED_RANK, *end)
+    *opening, _user_hash = astuple(opened)
+    return _event(*opening, CLOSED_RANK, *end)
 
 
 OPEN_RANK, ABANDONED_RANK, CLOSED_RANK = Rank.OPEN.value, Rank.ABANDONED.value, Rank.CLOSED.value

@@ -11,6 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Select, Table, and_, bindparam, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from gateway.errors import InvalidValue, NotFound
 from gateway.policy.tenancy import Found, KeyRecord, Tenants
 from gateway.stores.database import MissingLedgerError, Reader
 from gateway.stores.engine import Database
@@ -23,6 +24,12 @@ HMAC, SHA256 = "hmac-sha256", "sha256"
 
 AWAY = (SQLAlchemyError, OSError, MissingLedgerError, SchemaVersionError)
 """How a database that cannot answer shows."""
+
+
+def reason(error: Exception) -> str:
+    """Return why a database cannot answer, in one line: of what its driver says no more than the name, for it may say secrets."""
+    is_ours = isinstance(error, (MissingLedgerError, SchemaVersionError))
+    return str(error) if is_ours else type(getattr(error, "orig", None) or error).__name__
 
 
 class LookUpError(Exception):
@@ -65,6 +72,28 @@ class KeyShelf:
 
 Fetch = Callable[[Select[Any]], Awaitable[Sequence[Mapping[str, Any]]]]
 """Returns all rows of one question."""
+
+
+async def known_as(fetch: Fetch, reference: str) -> Found:
+    """Return the key that an operator means by its id or name. Raises NotFound, InvalidValue and msgspec.DecodeError."""
+    record = of_row(KeyRecord, the_one(await fetch(referred(reference)), reference))
+    return Found(key=record, tenants=await tenants_of(fetch, record.org, record.plan))
+
+
+def referred(reference: str) -> Select[Any]:
+    """Return the question for the keys that an id or a name may mean: a name is that of keys that are not revoked."""
+    named = KEYS.c.name == reference, KEYS.c.revoked_unix_ms.is_(None)
+    return select(KEYS).where(or_(KEYS.c.id == reference, named[0] & named[1]))
+
+
+def the_one(rows: Sequence[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
+    """Return the key that is meant. Raises NotFound and InvalidValue."""
+    if not rows:
+        raise NotFound(f"There is no key '{reference[:64]}' in the database")
+    if len(rows) > 1:
+        ids = ", ".join(sorted(row["id"] for row in rows))
+        raise InvalidValue(f"'{reference[:64]}' names {len(rows)} keys: say which by its id: {ids}", param="key")
+    return rows[0]
 
 
 async def tenants_of(fetch: Fetch, org: str | None, plan: str | None) -> Tenants:

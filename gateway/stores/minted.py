@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, insert, or_, select, update
+from sqlalchemy import insert, or_, select, update
 
-from gateway.errors import Conflict, InvalidValue, NotFound
+from gateway.errors import Conflict, InvalidValue
 from gateway.policy.credentials import digest
 from gateway.policy.minting import ID_BYTES, SECRET_BYTES, is_env, mint, new_id, shown
 from gateway.policy.tenancy import Found, KeyRecord, state_of
 from gateway.stores.audit import Act
-from gateway.stores.keys import HMAC, of_row, tenants_of
+from gateway.stores.keys import HMAC, of_row, referred, tenants_of, the_one
 from gateway.stores.tenancy import Tenancy, Transaction, check_unchanged, later
 from gateway.stores.tenancy_schema import KEYS, SECRETS
 
@@ -196,8 +196,8 @@ class MintedKeys:
 
     async def one(self, reference: str) -> KeyView:
         """Return one key. Raises NotFound."""
-        rows = await self._tenancy.fetch(_referred(reference))
-        return (await self._views([_the_one(rows, reference)]))[0]
+        rows = await self._tenancy.fetch(referred(reference))
+        return (await self._views([the_one(rows, reference)]))[0]
 
     async def many(self, wanted: Wanted) -> list[KeyView]:
         """Return keys in the order of their ids."""
@@ -237,9 +237,9 @@ class MintedKeys:
         return str(shown_ones[0]["display"]).split("_")[1] if shown_ones else USUAL_ENV
 
     async def _found(self, change: Transaction, reference: str) -> KeyRecord:
-        key_id = _the_one(await change.fetch(_referred(reference)), reference)["id"]
+        key_id = the_one(await change.fetch(referred(reference)), reference)["id"]
         row = await change.lock(KEYS, KEYS.c.id == key_id)
-        return of_row(KeyRecord, _the_one([row] if row is not None else [], reference))
+        return of_row(KeyRecord, the_one([row] if row is not None else [], reference))
 
     async def _living(self, change: Transaction, reference: str) -> KeyRecord:
         record = await self._found(change, reference)
@@ -268,21 +268,6 @@ def _view(record: KeyRecord, secrets: Sequence[SecretView], now_unix_ms: int) ->
     except msgspec.DecodeError:
         fields["definition"], state = {}, DAMAGED
     return KeyView(**fields, state=state, secrets=tuple(secrets))
-
-
-def _referred(reference: str) -> Select[Any]:
-    named = KEYS.c.name == reference, KEYS.c.revoked_unix_ms.is_(None)
-    return select(KEYS).where(or_(KEYS.c.id == reference, named[0] & named[1]))
-
-
-def _the_one(rows: Sequence[Mapping[str, Any]], reference: str) -> Mapping[str, Any]:
-    """Return the key that is meant. Raises NotFound and InvalidValue."""
-    if not rows:
-        raise NotFound(f"There is no key '{reference[:64]}' in the database")
-    if len(rows) > 1:
-        ids = ", ".join(sorted(row["id"] for row in rows))
-        raise InvalidValue(f"'{reference[:64]}' names {len(rows)} keys: say which by its id: {ids}", param="key")
-    return rows[0]
 
 
 def _in_state(state: str, now_unix_ms: int) -> tuple[Any, ...]:

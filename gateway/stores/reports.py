@@ -2,7 +2,8 @@
 
 Rows are plain members for JSON, CSV or a table. Money is micro-USD, rounded up once, at the end; null is a cost that nobody
 knows, and `own_cost_micro_usd` is what the operator pays, as far as it is known. Durations are milliseconds. Only requests that
-ended count, unless the live ones are asked for.
+ended count, unless the live ones are asked for. No sum tells a client's own users apart: what is asked of them is added up from
+the requests, as far back as those are kept.
 """
 
 import re
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Select, select
+from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gateway.stores import sums
@@ -32,8 +33,12 @@ WHATS = {
     "provider": "provider",
     "tier": "tier_served",
     "outcome": "outcome",
+    "user": "user_hash",
 }
 """What requests may have in common, and the column that says it."""
+
+OF_REQUESTS = frozenset({"user"})
+"""What no sum is kept of: there may be as many as there are requests."""
 
 WHENS = {"hour": (HOUR, "%Y-%m-%dT%H:00Z"), "day": (DAY, "%Y-%m-%d"), "month": (MONTH, "%Y-%m")}
 """Spans of time, from the finest, and the name of the span that a sum's start lies in (UTC)."""
@@ -60,7 +65,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     since_unix_ms: int = 0
     limit: int | None = None
     request_id: str | None = None
+    user_hash: str | None = None
     live: bool = False
+
+    @property
+    def is_of_requests(self) -> bool:
+        """Return whether only the requests themselves can tell."""
+        return self.request_id is not None or self.user_hash is not None or not OF_REQUESTS.isdisjoint(self.by)
 
 
 def parse_by(text: str) -> tuple[str, ...]:
@@ -127,13 +138,18 @@ def spoken(error: Exception) -> str:
 
 def _requests(question: Question) -> Select[Any]:
     conditions = [EVENTS.c.started_unix_ms >= question.since_unix_ms]
-    if question.request_id is not None:
-        conditions.append(EVENTS.c.request_id == question.request_id)
+    conditions += _those(question)
     if not question.live:
         conditions.append(EVENTS.c.rank > Rank.OPEN.value)
     newest_first = EVENTS.c.started_unix_ms.desc(), EVENTS.c.request_id.desc()
     shown = select(*(EVENTS.c[name] for name in SHOWN)).where(*conditions)
     return shown.order_by(*newest_first).limit(question.limit)
+
+
+def _those(question: Question) -> list[ColumnElement[bool]]:
+    """Return what is true of the requests that a question names, besides when they began."""
+    named = {EVENTS.c.request_id: question.request_id, EVENTS.c.user_hash: question.user_hash}
+    return [column == value for column, value in named.items() if value is not None]
 
 
 def exported(since_unix_ms: int, *, live: bool) -> Select[Any]:
@@ -146,12 +162,12 @@ def exported(since_unix_ms: int, *, live: bool) -> Select[Any]:
 def _sums(question: Question) -> Select[Any]:
     spans = [WHENS[name][0] for name in WHENS if name in question.by]
     names = [WHATS[name] for name in question.by if name in WHATS]
-    if question.request_id is not None:
-        parts = [sums.one(question.request_id, names, live=question.live)]
+    if question.is_of_requests:
+        parts = [sums.themselves(question.since_unix_ms, names, _those(question), live=question.live)]
     else:
         parts = sums.ended(question.since_unix_ms, spans[0] if spans else MONTH, names)
         parts += [sums.open_now(question.since_unix_ms, names)] if question.live else []
-    return sums.total(names, parts, timed=bool(spans))
+    return sums.total(names, parts) if spans else sums.busiest(names, parts, question.limit)
 
 
 def _folded(by: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[Row]:

@@ -2,13 +2,13 @@
 
 A question that begins in the middle of a month takes days up to the next, and hours up to the first of those days; one that asks
 for nothing of callers takes the days of all of them. It begins with the hour that its instant lies in. Requests themselves are
-looked at only where they are open, or one is named.
+looked at only where they are open, are named, or are asked for by what no sum has.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, func, literal_column, select, union_all
+from sqlalchemy import ColumnElement, Select, case, desc, func, literal_column, select, union_all
 
 from gateway.stores.events import Rank
 from gateway.stores.partitions import next_month
@@ -20,10 +20,19 @@ LAST_UNIX_MS = 4_102_444_800_000 * 10
 """An instant so far ahead that nothing lies behind it, and whose month can still be told."""
 
 
-def total(names: Sequence[str], parts: Sequence[Select[Any]], *, timed: bool) -> Select[Any]:
-    """Return the sums of `parts` by these names, and by their starts where `timed`."""
+def total(names: Sequence[str], parts: Sequence[Select[Any]]) -> Select[Any]:
+    """Return the sums of `parts` by their starts and these names."""
+    return _by([START, *names], parts)
+
+
+def busiest(names: Sequence[str], parts: Sequence[Select[Any]], limit: int | None) -> Select[Any]:
+    """Return the sums of `parts` by these names: of ever so many users, so many need be told."""
+    return _by(names, parts).order_by(desc("requests"), *names).limit(limit)
+
+
+def _by(names: Sequence[str], parts: Sequence[Select[Any]]) -> Select[Any]:
     whole = union_all(*parts).subquery() if len(parts) > 1 else parts[0].subquery()
-    groups = [whole.c[name] for name in ([START, *names] if timed else names)]
+    groups = [whole.c[name] for name in names]
     return select(*groups, *(func.sum(whole.c[name]).label(name) for name in FIGURES)).group_by(*groups)
 
 
@@ -46,13 +55,12 @@ def ended(since_unix_ms: int, finest: Span, names: Sequence[str]) -> list[Select
 
 def open_now(since_unix_ms: int, names: Sequence[str]) -> Select[Any]:
     """Return what began since then and has not ended, as sums of one."""
-    return _themselves(names, EVENTS.c.rank == Rank.OPEN.value, EVENTS.c.started_unix_ms >= HOUR.start(since_unix_ms))
+    return _themselves(since_unix_ms, names, [EVENTS.c.rank == Rank.OPEN.value])
 
 
-def one(request_id: str, names: Sequence[str], *, live: bool) -> Select[Any]:
-    """Return one request as a sum; one that has not ended only where `live`."""
-    its_end = EVENTS.c.rank >= (Rank.OPEN.value if live else Rank.ABANDONED.value)
-    return _themselves(names, EVENTS.c.request_id == request_id, its_end)
+def themselves(since_unix_ms: int, names: Sequence[str], those: Sequence[ColumnElement[bool]], *, live: bool) -> Select[Any]:
+    """Return those requests that began since then, as sums of one; such as have not ended only where `live`."""
+    return _themselves(since_unix_ms, names, [*those, EVENTS.c.rank >= (Rank.OPEN.value if live else Rank.ABANDONED.value)])
 
 
 def _between(names: Sequence[str], span: Span, begin: int, end: int | None) -> Select[Any]:
@@ -61,7 +69,7 @@ def _between(names: Sequence[str], span: Span, begin: int, end: int | None) -> S
     return chosen if end is None else chosen.where(columns[START] < end)
 
 
-def _themselves(names: Sequence[str], *conditions: ColumnElement[bool]) -> Select[Any]:
+def _themselves(since_unix_ms: int, names: Sequence[str], those: Sequence[ColumnElement[bool]]) -> Select[Any]:
     figures: dict[str, ColumnElement[Any]] = {
         "requests": literal_column("1"),
         **{name: EVENTS.c[name] for name in TOKENS},
@@ -75,4 +83,4 @@ def _themselves(names: Sequence[str], *conditions: ColumnElement[bool]) -> Selec
         (EVENTS.c.started_unix_ms - EVENTS.c.started_unix_ms % HOUR_MS).label(START),
         *(func.coalesce(EVENTS.c[name], "").label(name) for name in names),
         *(figures[name].label(name) for name in FIGURES),
-    ).where(*conditions)
+    ).where(EVENTS.c.started_unix_ms >= HOUR.start(since_unix_ms), *those)

@@ -17,7 +17,6 @@ from gateway.errors import Conflict, Outdated
 from gateway.policy.tenancy import Found, Tenants
 from gateway.stores.audit import Act, Sought, newest, write
 from gateway.stores.database import Reader
-from gateway.stores.engine import Database
 from gateway.stores.keys import Fetch, of_row
 from gateway.stores.tenancy_schema import ORGS, PLANS, PROJECTS
 from gateway.stores.versions import admit, upgrade
@@ -73,15 +72,15 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tenancy:
-    """The database as those see it who change it."""
+    """The database of `reader`, whose owner closes it, as those see it who change it: by one connection more."""
 
-    def __init__(self, url: str, rules: Rules, crier: Crier, means: Means) -> None:
+    def __init__(self, reader: Reader, rules: Rules, crier: Crier, means: Means) -> None:
         self.rules = rules
         self.crier = crier
         self.means = means
-        self._database = Database(url)
-        self._engine = self._database.open_to_write()
-        self._reader = Reader(url)
+        self._database = reader.database
+        self._engine = reader.database.open_to_write()
+        self._reader = reader
         self._work = Owned()
 
     async def open(self) -> None:
@@ -92,10 +91,9 @@ class Tenancy:
             await admit(self._database)
 
     async def close(self) -> None:
-        """Finish what is being changed and close the connections."""
+        """Finish what is being changed and close the connection."""
         await self._work.wait()
         await self._engine.dispose()
-        await self._reader.close()
 
     async def fetch(self, statement: Select[Any]) -> list[dict[str, Any]]:
         """Return all rows of one question."""

@@ -8,7 +8,9 @@ import msgspec
 import structlog
 from litestar import Request, Response, Router, get
 from litestar.datastructures import ResponseHeader
+from litestar.di import NamedDependency, Provide
 from litestar.params import QueryParameter
+from msgspec.structs import asdict
 
 from gateway.admission.desk import Desk
 from gateway.errors import AuthUnavailable, InvalidValue, LedgerUnavailable
@@ -22,7 +24,7 @@ from gateway.web.admin_keys import AdminKeys, keys_router
 from gateway.web.admin_terms import AdminTerms, Declared, terms_routers
 from gateway.web.admin_views import Views, view_routes
 from gateway.web.envelope import render
-from gateway.web.fields import check_body
+from gateway.web.fields import check_body, check_words
 from gateway.web.gate import Gate
 from gateway.web.live import Live, live_routes
 from gateway.web.requests import requests_routes
@@ -40,6 +42,21 @@ HEADERS = (ResponseHeader(name="cache-control", value="no-store"), ResponseHeade
 Parsed = TypeVar("Parsed")
 
 log = structlog.get_logger(__name__)
+
+
+class Only(msgspec.Struct, frozen=True):
+    """Which requests alone are asked about."""
+
+    request_id: str | None
+    user_hash: str | None
+
+
+def only(
+    request_id: Annotated[str | None, QueryParameter(description="This request alone")] = None,
+    user_hash: Annotated[str | None, QueryParameter(description="Requests of the user alone that has this hash")] = None,
+) -> Only:
+    """Return which requests a query names."""
+    return Only(request_id, user_hash)
 
 
 class Tenants(msgspec.Struct, frozen=True):
@@ -78,7 +95,7 @@ def admin_router(rooms: Rooms, gate: Gate, live: Live) -> Router:
             *view_routes(rooms.views),
             *live_routes(live),
         ],
-        guards=[gate, check_body],
+        guards=[gate, check_words, check_body],
         exception_handlers=dict.fromkeys(AWAY, answer_away),
         response_headers=HEADERS,
         security=[{"bearer": []}],
@@ -89,13 +106,15 @@ def admin_router(rooms: Rooms, gate: Gate, live: Live) -> Router:
 def usage_route(reports: Reports) -> Any:
     """Return the route under /admin/usage."""
 
-    @get("/usage", summary="Read the usage ledger", responses=errors())
+    those = {"those": Provide(only, sync_to_thread=False)}
+
+    @get("/usage", summary="Read the usage ledger", responses=errors(), dependencies=those)
     async def usage(
+        those: NamedDependency[Only],
         *,
         by: Annotated[str, QueryParameter(description=BY)] = REQUEST,
         since: Annotated[str | None, QueryParameter(description="7d, 24h, 2026-11-01 or 2026-11-01T12:00:00Z")] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=MOST_ROWS)] = 100,
-        request_id: Annotated[str | None, QueryParameter(description="This request alone")] = None,
         live: Annotated[bool, QueryParameter(description="Count requests too that have not ended")] = False,
     ) -> list[Row]:
         """Return requests, the newest first, or their sums."""
@@ -103,8 +122,8 @@ def usage_route(reports: Reports) -> Any:
             by=understood("by", parse_by, by),
             since_unix_ms=0 if since is None else understood("since", parse_ago, since),
             limit=limit,
-            request_id=request_id,
             live=live,
+            **asdict(those),
         )
         try:
             return await reports.rows(question)

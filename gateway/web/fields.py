@@ -1,4 +1,7 @@
-"""The body of an admin request, before the framework reads it: every field that is wrong, where it would tell the first alone."""
+"""What an admin request asks with, before the framework reads it.
+
+Of a body every field that is wrong is told, where the framework would tell the first alone.
+"""
 
 from typing import Any
 
@@ -7,8 +10,18 @@ from litestar import Request
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 
-from gateway.errors import InvalidJson, Unprocessable
+from gateway.errors import InvalidJson, InvalidValue, Unprocessable
 from gateway.faults import FieldError
+
+
+def check_words(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Let a request through whose path and query a database can be asked with: no text of it has a NUL; a guard.
+
+    Raises InvalidValue.
+    """
+    for name, value in (*connection.path_params.items(), *connection.query_params.multi_items()):
+        if "\0" in str(value):
+            raise InvalidValue("a character of it is none of any text", param=name)
 
 
 async def check_body(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:

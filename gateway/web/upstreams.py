@@ -13,7 +13,7 @@ from gateway.admission.desk import Desk
 from gateway.errors import LimiterUnavailable
 from gateway.policy.admission import Word
 from gateway.policy.standing import Standing
-from gateway.stores.audit import Act
+from gateway.stores.audit import Act, ordered
 from gateway.web.gate import Asked
 from gateway.web.told import errors
 
@@ -47,7 +47,7 @@ def upstreams_router(desk: Desk, audited: Audited) -> Router:
     async def change(request: Asked, data: JSONBody[Change]) -> tuple[Standing, ...]:
         """Do as told, for every gateway on the store, and return how these deployments are doing then."""
         try:
-            act = Act(request.user.name, f"upstreams.{data.action.value}", "upstreams", {"deployments": data.deployments})
+            act = ordered(request.user.name, data.action.value, data.deployments)
             return await audited(act, partial(desk.say, data.action, data.deployments))
         except AdmissionUnavailable as lost:
             raise away() from lost

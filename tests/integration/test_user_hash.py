@@ -1,9 +1,12 @@
 """The ledger tells a client's own users apart where a key has that noted, and knows none of them by name."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from gateway.policy.credentials import user_hash
+from gateway.stores.database import Reader
+from gateway.stores.reports import Question, Reports
 from tests.fakes.openai import Models
 from tests.integration.scene import Scene, scene
 from tests.running import PEPPER, config
@@ -30,6 +33,31 @@ async def test_each_user_of_an_org_has_a_hash_of_its_own(valkey: Valkey, tmp_pat
         ann, bob = (user_hash(PEPPER, "acme", user) for user in ("ann", "bob"))
         assert await hashes(place) == [ann, bob, ann, None, None]
         assert len({ann, bob, user_hash(PEPPER, "others", "ann"), user_hash(b"another", "acme", "ann")}) == 4
+
+
+async def test_a_request_has_it_from_the_beginning_and_where_it_never_ends(valkey: Valkey, tmp_path: Path) -> None:
+    models, leases = Models(), {"ttl": "1s", "heartbeat": "100ms"}
+    async with scene(models, {**settings(), "leases": leases}, valkey, tmp_path) as place:
+
+        async def comes(outcome: str | None) -> str | None:
+            """Return the hash of the one row once it has this outcome."""
+            reader = Reader(place.run.database)
+            try:
+                async with asyncio.timeout(20):
+                    while not (rows := await Reports(reader).rows(Question(live=True))) or rows[0]["outcome"] != outcome:
+                        await asyncio.sleep(0.05)
+            finally:
+                await reader.close()
+            return str(rows[0]["user_hash"])
+
+        asking = asyncio.create_task(place.ask(model="m", user="holder"))
+        holder = user_hash(PEPPER, "acme", "holder")
+        assert await comes(None) == holder
+        await place.run.gateway._leases.stop()
+        assert await comes("abandoned") == holder
+        models.release()
+        assert (await asking).status_code == 200
+        assert await comes("ok") == holder
 
 
 async def test_a_key_that_has_it_off_notes_nothing(valkey: Valkey, tmp_path: Path) -> None:

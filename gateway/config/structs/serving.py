@@ -101,8 +101,8 @@ class Redis(Section, frozen=True, kw_only=True):
 class Database(Section, frozen=True, kw_only=True):
     """Where keys, orgs and the ledger are kept: a SQLite file, or a Postgres.
 
-    `single_host` asserts that every replica is on the host that has the file. `pool` bounds a worker's connections that read
-    from a Postgres.
+    `single_host` asserts that every replica is on the host that has the file. `pool` bounds the connections
+    that one process reads with from a Postgres.
     """
 
     url: Secret = field(default_factory=lambda: Secret("sqlite:///var/tiergate.db"))

@@ -1,6 +1,7 @@
 """`tiergate doctor` as an operator meets it: over files of a disk, a store, a database and providers that answer or do not."""
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -9,9 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from redis import Redis
 
 from gateway.cli import tiergate
+from gateway.config import load
+from gateway.embedded.valkey import Valkey as Embedded
+from gateway.processes.desk import open_admission
+from gateway.processes.doctor import LATELY_S
+from gateway.processes.identity import Identity
 from tests.fakes.http_server import Call, HttpServer
+from tests.integration.load.served import Served, settings
+from tests.integration.processes.conditions import until
 from tests.valkey import Valkey
 
 
@@ -82,6 +91,72 @@ async def test_a_store_that_several_cannot_share_is_a_problem_where_there_are_se
         assert (found["replicas"][0], "embedded" in found["replicas"][1]) == ("problem", True)
         code, found = await told(configured(tmp_path, server.base_url), KUBERNETES_SERVICE_HOST="10.0.0.1")
         assert (code, found["replicas"][0]) == (1, "problem")
+
+
+async def test_the_gateway_that_runs_is_seen_in_its_store(tmp_path: Path) -> None:
+    async with HttpServer(dated(timedelta())) as server:
+        written = settings(
+            {"p": server.base_url}, {"m": {"deployments": [{"provider": "p", "model": "up"}]}}, tmp_path, workers=2
+        )
+        async with Served("gateway", written, tmp_path):
+
+            async def ticking() -> dict[str, tuple[str, str]]:
+                _, found = await told(tmp_path / "gateway.yaml")
+                return found if "; 2 workers use it now" in found["redis"][1] else {}
+
+            found = await until(ticking, within_s=20.0)
+    state, text = found["gateways"]
+    assert (state, text.startswith(f"1 use the store now: {os.uname().nodename} (")) == ("ok", True)
+
+
+async def registered(path: Path, url: str, *gateways: Identity) -> None:
+    """Have a worker of each of these gateways tick in the store."""
+    async with open_admission(load(path, {}).config, url) as admission:
+        for gateway in gateways:
+            await admission.tick(gateway.worker("w0", 7), ())
+
+
+EDGE, TWIN, FAR = Identity("edge", "m1", "1"), Identity("edge", "m1", "2"), Identity("far", "m2", "3")
+
+
+async def test_a_second_gateway_on_an_embedded_store_is_a_problem(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async with HttpServer(dated(timedelta())) as server:
+        path = configured(tmp_path, server.base_url)
+        (tmp_path / "state").mkdir()
+        async with Embedded(tmp_path / "state", tmp_path_factory.mktemp("run")) as store:
+            await registered(path, store.url, EDGE)
+            code, found = await told(path)
+            assert (code, found["gateways"]) == (0, ("ok", "1 use the store now: edge (1)"))
+            await registered(path, store.url, TWIN)
+            code, found = await told(path)
+    assert (code, found["gateways"][0]) == (1, "problem")
+    assert found["gateways"][1].endswith("and 2 use this one's store now: edge (1), edge (2)")
+
+
+async def test_gateways_of_two_machines_with_a_file_each_are_a_problem(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(dated(timedelta())) as server:
+        path = configured(tmp_path, server.base_url, redis={"url": valkey.url})
+        await registered(path, valkey.url, EDGE, TWIN)
+        code, found = await told(path)
+        assert (code, found["gateways"]) == (0, ("ok", "2 use the store now: edge (1), edge (2)"))
+        await registered(path, valkey.url, FAR)
+        code, found = await told(path)
+        assert (code, found["gateways"][0], "those of 2 use" in found["gateways"][1]) == (1, "problem", True)
+        shared = {"redis": {"url": valkey.url}, "database": {"url": "postgresql://nobody@127.0.0.1:9/x"}}
+        _, found = await told(configured(tmp_path, server.base_url, **shared))
+        assert found["gateways"][0] == "ok"
+
+
+async def test_a_gateway_that_was_started_anew_is_not_two(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(dated(timedelta())) as server:
+        path = configured(tmp_path, server.base_url, redis={"url": valkey.url})
+        await registered(path, valkey.url, EDGE, FAR)
+        with Redis(unix_socket_path=valkey.socket) as redis:
+            redis.zincrby("tg:v1:{c0}:workers", -2000 * LATELY_S, FAR.worker("w0", 7))
+        code, found = await told(path)
+    assert (code, found["gateways"]) == (0, ("ok", "1 use the store now: edge (1)"))
 
 
 async def test_files_and_descriptors_are_looked_at(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """`tiergate upstreams` as an operator meets it: over a store that the file names, and over a running gateway's own."""
 
 import asyncio
+import os
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli import tiergate
+from gateway.config import load
 from gateway.embedded.valkey import Valkey as Embedded
+from gateway.processes.registry import open_registry
+from gateway.stores.tenancy import AuditRow
 from tests.valkey import Valkey
 
 CONFIG = """
 state_dir: "{directory}"
 redis: {{url: "{redis}"}}
-database: {{single_host: true}}
+database: {{url: "{database}", single_host: true}}
 keys_pepper: pepper-for-both-of-them
 providers:
   north: {{base_url: "https://north.example.com/v1", api_key: k}}
@@ -29,9 +34,10 @@ models:
 """
 
 
-def file(directory: Path, redis: str) -> Path:
+def file(directory: Path, redis: str, database: str = "") -> Path:
     path = directory / "gateway.yaml"
-    path.write_text(CONFIG.format(directory=directory, redis=redis))
+    named = database or f"sqlite:///{directory}/tiergate.db"
+    path.write_text(CONFIG.format(directory=directory, redis=redis, database=named))
     return path
 
 
@@ -56,6 +62,45 @@ def test_an_order_is_in_the_store_that_the_file_names(valkey: Valkey, tmp_path: 
     assert told(path, "reset", "m/north/big", "m/south/big")["m/north/big"]["state"] == "disabled"
     assert [each["state"] for each in told(path, "list").values()] == ["disabled", "well"]
     assert told(path, "enable", "m/north/big")["m/north/big"]["disabled"] is False
+
+
+def rows(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Return what the audit has, the oldest first."""
+
+    async def audit() -> list[AuditRow]:
+        async with open_registry(load(path, {}).config, None) as registry:
+            return await registry.tenancy.audit()
+
+    return [(row.actor, row.action, row.subject, row.detail) for row in reversed(asyncio.run(audit()))]
+
+
+def test_an_order_has_the_row_that_the_admin_api_would_write(valkey: Valkey, tmp_path: Path, url: str) -> None:
+    path, who = file(tmp_path, valkey.url, url), f"cli:{pwd.getpwuid(os.getuid()).pw_name}"
+    told(path, "list")
+    for word in ("disable", "enable", "reset"):
+        told(path, word, "m/north/big", "m/south/big")
+    detail = {"deployments": ["m/north/big", "m/south/big"]}
+    assert rows(path) == [(who, f"upstreams.{word}", "upstreams", detail) for word in ("disable", "enable", "reset")]
+    assert ask(path, "disable", "m/west/big").exit_code == 1
+    assert ask(file(tmp_path, "redis://127.0.0.1:1", url), "disable", "m/north/big").exit_code == 69
+    assert len(rows(path)) == 3, "what was not done is not recorded"
+
+
+@pytest.mark.parametrize(
+    ("database", "why"),
+    [
+        ("", "no ledger at {directory}/tiergate.db: no gateway has run with this configuration yet"),
+        ("postgresql://tiergate:hunter2@127.0.0.1:1/tiergate", "ConnectionRefusedError"),
+    ],
+)
+def test_an_order_goes_through_without_a_database_and_says_that_it_has_no_row(
+    database: str, why: str, valkey: Valkey, tmp_path: Path
+) -> None:
+    path = file(tmp_path, valkey.url, database)
+    result = ask(path, "disable", "m/north/big", "--json")
+    assert (result.exit_code, msgspec.json.decode(result.stdout)[0]["disabled"]) == (0, True)
+    assert result.stderr == f"done, but not recorded in the audit: {why.format(directory=tmp_path)}\n"
+    assert not (tmp_path / "tiergate.db").exists()
 
 
 async def test_where_redis_is_embedded_it_is_the_running_gateways(

@@ -3,7 +3,11 @@
 import asyncio
 from pathlib import Path
 
+from gateway.stores.engine import POOL
+from tests.integration.databases import MIGRATED
 from tests.integration.ops.admin import Post, post
+from tests.integration.ops.conftest import Serve
+from tests.postgres import Postgres
 from tests.valkey import Valkey
 
 
@@ -45,3 +49,35 @@ async def test_all_of_it_on_either(url: str, valkey: Valkey, tmp_path: Path) -> 
         assert (await gate.told("DELETE", "/admin/orgs/Beta"))["told"]
         acts = [action for _, action, _ in await gate.acts()]
         assert acts == ["org.delete", *["key.revoke"] * 5, "key.edit", *["key.create"] * 5, "org.put", "plan.put"]
+
+
+async def test_whoever_asks_whatever_is_read_by_one_bounded_pool(serve: Serve, postgres: Postgres) -> None:
+    database = postgres.create(MIGRATED)
+    client = await serve("", database)
+    paths = ("usage", "audit", "keys", "orgs", "budgets")
+    answers = await asyncio.gather(*(client.get(f"/admin/{path}", timeout=30) for path in paths * 8))
+    assert {answer.status_code for answer in answers} <= {200, 503}, "who waits too long for a connection is told so"
+    assert 200 in {answer.status_code for answer in answers}
+    name = database.partition("@/")[2].partition("?")[0]
+    count = postgres.psql(f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND application_name = 'tiergate'")
+    assert 1 < int(count) <= POOL
+
+
+async def test_what_no_database_can_be_asked_for_is_refused_by_name_and_no_outage(serve: Serve, url: str) -> None:
+    client = await serve("", url)
+    paths = (
+        "keys/%00",
+        "orgs/a%00",
+        "requests/%00",
+        "keys?org=%00",
+        "audit?subject=key:%00",
+        "usage?user_hash=%00",
+        "budgets?after=%00",
+    )
+    answers = [await client.get(f"/admin/{path}") for path in paths]
+    answers.append(await client.put("/admin/plans/%00", json={}))
+    errors = [answer.json()["error"] for answer in answers]
+    assert {(answer.status_code, error["code"]) for answer, error in zip(answers, errors, strict=True)} == {
+        (400, "invalid_value")
+    }
+    assert [error["param"] for error in errors] == ["key", "name", "request_id", "org", "subject", "user_hash", "after", "name"]

@@ -68,6 +68,9 @@ async def test_the_ledger_without_a_token_on_this_machine(serve: Serve) -> None:
     assert (total["requests"], total["cost_micro_usd"]) == (3, 4)
     one = await client.get("/admin/usage", params={"request_id": "req-000001"})
     assert len(one.json()) == 1
+    (user,) = (await client.get("/admin/usage", params={"by": "user", "since": "2020-01-01"})).json()
+    assert (user["user"], user["requests"]) == (None, 3)
+    assert (await client.get("/admin/usage", params={"user_hash": "of-nobody"})).json() == []
 
 
 async def test_a_database_that_cannot_be_read_is_said(serve: Serve) -> None:

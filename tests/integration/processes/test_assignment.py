@@ -3,9 +3,11 @@ from pathlib import Path
 from gateway.config import Config, Edition
 from gateway.policy.catalogue import Secret
 from gateway.processes.assignment import Assignment, decode, encode
+from gateway.processes.identity import Identity
 from gateway.processes.server import Times
 
 ASSIGNMENT = Assignment(
+    gateway=Identity("host", "machine", "chance"),
     name="w0",
     edition=Edition(3, Config(keys_pepper=Secret("secret\nof two lines"))),
     api_fd=5,

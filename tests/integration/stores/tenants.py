@@ -6,6 +6,7 @@ from itertools import count
 
 from gateway.config.tenants import Definitions
 from gateway.processes.registry import Registry
+from gateway.stores.database import Reader
 from gateway.stores.minted import MintedKeys
 from gateway.stores.tenancy import Means, Tenancy
 from gateway.stores.terms import Terms
@@ -40,8 +41,9 @@ class World:
         self.now_unix_ms = START_UNIX_MS
         chances = count(1)
         means = Means(PEPPER, lambda size: next(chances).to_bytes(size), lambda: self.now_unix_ms)
-        tenancy = Tenancy(url, Definitions(config(FILE)), self.crier, means)
-        self.registry = Registry(tenancy, MintedKeys(tenancy), Terms(tenancy))
+        reader = Reader(url)
+        tenancy = Tenancy(reader, Definitions(config(FILE)), self.crier, means)
+        self.registry = Registry(reader, tenancy, MintedKeys(tenancy), Terms(tenancy))
 
     @property
     def keys(self) -> MintedKeys:
@@ -65,3 +67,4 @@ async def world_of(url: str) -> AsyncIterator[World]:
         yield world
     finally:
         await world.registry.tenancy.close()
+        await world.registry.reader.close()

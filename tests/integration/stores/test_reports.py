@@ -1,6 +1,7 @@
 """Sums that are exact, and rows that name their figures as they are promised."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -97,6 +98,27 @@ async def test_sums_are_exact_and_rounded_once(reports: Reports) -> None:
 )
 async def test_what_is_added_up(reports: Reports, by: str, labels: list[str | None]) -> None:
     assert [row[by] for row in await reports.rows(Question(by=(by,)))] == labels
+
+
+async def test_the_users_of_a_client_are_told_apart_by_the_requests_themselves(writer: Writer, reader: Reader) -> None:
+    users = ("ann", "bob", "ann", None)
+    await writer.write([event(n, user_hash=user, output_tokens=10**n) for n, user in enumerate(users)])
+    await writer.write([event(4, rank=Rank.OPEN.value, outcome=None, user_hash="bob", output_tokens=0)])
+    asked = Reports(reader)
+
+    async def told(*names: str, **wanted: Any) -> list[tuple[Any, ...]]:
+        rows = await asked.rows(Question(**{"by": ("user",), **wanted}))
+        return [tuple(row[name] for name in ("user", "requests", "output_tokens", *names) if name in row) for row in rows]
+
+    assert await told() == [("ann", 2, 101), (None, 1, 1000), ("bob", 1, 10)]
+    assert await told(limit=1) == [("ann", 2, 101)]
+    assert await told(since_unix_ms=NOVEMBER_UNIX_MS + HOUR_MS + 1) == [(None, 1, 1000), ("ann", 1, 100), ("bob", 1, 10)]
+    assert await told(live=True, user_hash="bob") == [("bob", 2, 10)]
+    assert await told(by=("hour",), user_hash="ann") == [(1, 100), (1, 1)]
+    assert await told("org", by=("user", "org"), user_hash="ann") == [("ann", 2, 101, "acme")]
+    listed = await asked.rows(Question(user_hash="ann"))
+    assert [(row["request_id"], row["user_hash"]) for row in listed] == [("req-000002", "ann"), ("req-000000", "ann")]
+    assert await told(user_hash="carl") == []
 
 
 async def test_since_and_limit(reports: Reports) -> None:

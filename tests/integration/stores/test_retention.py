@@ -13,7 +13,7 @@ from gateway.stores.database import Reader, Writer
 from gateway.stores.events import Event
 from gateway.stores.ledger import Terms
 from gateway.stores.refusals import UnstorableError
-from gateway.stores.reports import DIMENSIONS, Question, Reports, Row
+from gateway.stores.reports import DIMENSIONS, OF_REQUESTS, Question, Reports, Row
 from gateway.stores.retention import AT_ONCE
 from gateway.stores.schema import ATTEMPTS, EVENTS
 from tests.integration.stores.ledger_world import DEAD, Tally, add, at_least, consumer, fields, lying_in
@@ -28,7 +28,7 @@ def old(n: int, started_unix_ms: int, **changes: Any) -> Event:
 
 
 async def everything(reader: Reader) -> dict[str, list[Row]]:
-    return {by: await Reports(reader).rows(Question(by=(by,))) for by in DIMENSIONS}
+    return {by: await Reports(reader).rows(Question(by=(by,))) for by in DIMENSIONS if by not in OF_REQUESTS}
 
 
 async def counted(reader: Reader) -> tuple[int, int]:
@@ -44,6 +44,12 @@ async def test_what_is_forgotten_stays_in_every_sum(writer: Writer, reader: Read
     assert not await writer.forget(MONTHS[2])
     assert await counted(reader) == (2, 4)
     assert await everything(reader) == sums
+
+
+async def test_users_are_told_apart_as_long_as_requests_are_kept(writer: Writer, reader: Reader) -> None:
+    await writer.write([old(n, started, user_hash="u") for n, started in enumerate(MONTHS)])
+    await writer.forget(MONTHS[2])
+    assert [(row["user"], row["requests"]) for row in await Reports(reader).rows(Question(by=("user",)))] == [("u", 2)]
 
 
 async def test_what_is_forgotten_never_counts_again(writer: Writer, reader: Reader) -> None:

@@ -49,6 +49,7 @@ def events(draw: st.DrawFn) -> Event:
         stream=False,
         client_request_id=None,
         rank=rank.value,
+        user_hash=None if n % 4 else f"u{n % 3}",
     )
     if rank is Rank.OPEN:
         return opening

@@ -12,10 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gateway.cli.usage import usage
+from gateway.policy.credentials import user_hash
 from gateway.stores.database import Writer
 from gateway.stores.events import decode
 from tests.integration.stores.ledger_world import fields
 
+PEPPER = "pepper-of-these-tests"
 CONFIG = """
 database: {url: "sqlite:///%s/tiergate.db"}
 providers:
@@ -35,7 +37,7 @@ keys:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "gateway.yaml"
-    path.write_text(CONFIG % tmp_path)
+    path.write_text(f"keys_pepper: {PEPPER}{CONFIG % tmp_path}")
     return path
 
 
@@ -67,6 +69,23 @@ async def test_reports_and_lists_while_the_ledger_is_written(config: Path, write
     assert "req-000002" in people.stdout
     assert {result.exit_code for result in (listed, one, by_request, table, as_csv, people)} == {0}
     await writer.close()
+
+
+async def test_a_user_is_asked_for_by_hash_or_by_name(config: Path, writer: Writer) -> None:
+    ann = user_hash(PEPPER.encode(), "acme", "ann")
+    stored = decode({name.encode(): part for name, part in fields("close", 9).items()})
+    await writer.write([msgspec.structs.replace(stored, user_hash=ann)])
+    await writer.close()
+    by_user = await ask(config, "report", "--by", "user", "--json")
+    assert [(row["user"], row["requests"]) for row in msgspec.json.decode(by_user.stdout)] == [(None, 3), (ann, 1)]
+    for options in (("--user-hash", ann), ("--user", "acme", "ann")):
+        listed = await ask(config, "list", "--json", *options)
+        assert [row["request_id"] for row in msgspec.json.decode(listed.stdout)] == ["req-000009"]
+        summed = await ask(config, "report", "--by", "org", "--json", *options)
+        assert [row["requests"] for row in msgspec.json.decode(summed.stdout)] == [1]
+    assert (await ask(config, "list", "--user", "others", "ann")).stdout == "no usage\n"
+    both = await ask(config, "list", "--user", "acme", "ann", "--user-hash", ann)
+    assert (both.exit_code, "--user-hash" in both.stderr) == (2, True)
 
 
 async def test_after_the_gateway_has_ended(config: Path, writer: Writer) -> None:

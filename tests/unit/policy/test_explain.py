@@ -18,7 +18,7 @@ from gateway.policy.catalogue import (
     Tier,
     TierTerms,
 )
-from gateway.policy.explain import Asked, endpoint_of, explain
+from gateway.policy.explain import Asked, barred, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
 from gateway.policy.prices import Price
@@ -217,6 +217,12 @@ def test_a_refusal_is_the_corridors_own(
     refused = told(catalogue(model("A")), key(**by), **members).refused
     assert refused is not None
     assert (refused.status, refused.code, refused.param) == expected
+
+
+def test_a_key_that_was_taken_away_hears_no_more_than_one_that_never_was() -> None:
+    found = barred(key(), Endpoint.CHAT)
+    assert found.refused is not None
+    assert (found.refused.status, found.refused.message, found.targets) == (401, "Incorrect API key provided", ())
 
 
 def test_where_a_key_may_come_from_is_told_and_not_guessed() -> None:

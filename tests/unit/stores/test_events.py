@@ -20,6 +20,7 @@ OPENED = Opened(
     route="chat",
     stream=True,
     client_request_id="theirs",
+    user_hash="u",
 )
 CLOSED = Closed(
     opened=OPENED,
@@ -39,6 +40,7 @@ CLOSED = Closed(
     queued_ms=3,
     ttft_ms=20,
     duration_ms=41,
+    user_hash="u",
 )
 
 
@@ -84,7 +86,26 @@ def test_a_closing_repeats_its_opening() -> None:
 
 def test_an_event_has_the_fields_of_what_it_is_read_from_in_their_order() -> None:
     _, *end = ("tried" if name == "attempts" else name for name in Closed.__struct_fields__)
-    assert Event.__struct_fields__ == (*Opened.__struct_fields__, "rank", *end)
+    *opening, last = Opened.__struct_fields__
+    assert Event.__struct_fields__ == (*opening, "rank", *end)
+    assert last == end[-1] == "user_hash", "both have it"
+
+
+@pytest.mark.parametrize("kind", ["open", "abandoned"])
+def test_two_releases_read_each_others_openings(kind: str) -> None:
+    def read(opening: list[object]) -> Event:
+        packed = pack(opening)
+        return decode(entry(kind, packed if kind == "open" else abandoned(as_lua_packs(packed))))
+
+    whole: list[object] = msgspec.msgpack.decode(pack(OPENED))
+    assert read(whole).user_hash == "u"
+    assert read(whole[:-1]) == msgspec.structs.replace(read(whole), user_hash=None)
+    assert read([*whole, "of a release to come"]) == read(whole)
+
+
+def test_a_closing_of_a_release_whose_openings_name_no_user_names_its_own() -> None:
+    opening, *end = msgspec.msgpack.decode(pack(CLOSED))
+    assert decode(entry("close", pack([opening[:-1], *end]))) == decode(entry("close", pack(CLOSED)))
 
 
 @pytest.mark.parametrize("added", range(1, 5))

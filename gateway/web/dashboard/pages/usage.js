@@ -5,7 +5,7 @@ import { read } from "../api.js";
 import { compact, known, microUsd, number } from "../words.js";
 import { again, doing } from "./paged.js";
 
-const BY = ["org", "key", "project", "model", "provider", "tier", "outcome", "hour", "day", "month"];
+const BY = ["org", "key", "project", "model", "provider", "tier", "outcome", "user", "hour", "day", "month"];
 const SPANS = { "24h": "24 hours", "7d": "7 days", "30d": "30 days", "": "all time" };
 
 export const usage = {
