@@ -55,7 +55,8 @@ async def hold(program: str) -> bool:
             models = {MODEL: {"deployments": deployments, "capabilities": able}}
             settings = config(dict.fromkeys(("p", "a"), server.base_url), models, telemetry={"level": "error"})
             settings["providers"]["p"] |= {"endpoints": ENDPOINTS, "allow_store": True}
-            settings["keys"][0] |= {"allow_no_limit": True}
+            # How many prompts one key may send at once, a document for all keys cannot say.
+            settings["keys"][0] |= {"allow_no_limit": True, "max_prompts": 1_000}
             settings["providers"]["a"] |= {"dialect": "anthropic", "endpoints": ["chat"]}
             async with running(settings, valkey, Path(directory)) as run:
                 report = Path(directory) / "served"
