@@ -16,7 +16,7 @@ from tests.valkey import Valkey
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(300)]
 
 JUNK = 1_000
-AT_ONCE = 50
+AT_ONCE = 8
 MARKER = "xqzjunk"
 
 

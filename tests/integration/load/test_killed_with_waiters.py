@@ -25,7 +25,7 @@ from tests.valkey import Valkey
 
 RUNNING = WAITING = 50
 OTHERS = 10
-TTL_S = 4.0
+TTL_S = 2.0
 AT_ONCE_S = 5.0
 """What the other gateway may take beyond the leases: it ends eight of them at each of its ticks, two ticks a second."""
 
