@@ -60,7 +60,7 @@ class Running:
     async def rows(self) -> list[Any]:
         """Return the ledger's rows, newest first, once all is written."""
         await self.settled()
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(30.0):
             while await self.gateway._redis.xlen(self.gateway._ledger._stream.key):
                 await asyncio.sleep(0.02)
         reader = Reader(self.database)
