@@ -119,7 +119,7 @@ async def load(gateways: Sequence[Served], number: int) -> None:
     random = Random(SEED + number)
     async with AsyncExitStack() as stack:
         clients = [
-            await stack.enter_async_context(httpx.AsyncClient(base_url=each.url, timeout=30, trust_env=False))
+            await stack.enter_async_context(httpx.AsyncClient(base_url=each.url, timeout=30, trust_env=False, verify=False))
             for each in gateways
         ]
         await asyncio.gather(*(visit(clients[n % GATEWAYS], Random(random.random()), number) for n in range(REQUESTS)))

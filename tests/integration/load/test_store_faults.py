@@ -242,7 +242,7 @@ async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place
         async with (
             HttpServer(upstream) as server,
             Served("gateway", configured(server.base_url, valkey, directory), directory) as gateway,
-            httpx.AsyncClient(base_url=gateway.url, timeout=60, limits=httpx.Limits(), trust_env=False) as client,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60, limits=httpx.Limits(), trust_env=False, verify=False) as client,
             open_client(locator(valkey.url), timeout_s=5.0) as redis,
         ):
             await until(lambda: answers_at_all(client), within_s=LONGEST_START_S)

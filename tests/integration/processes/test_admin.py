@@ -30,7 +30,9 @@ async def serving(directory: Path) -> AsyncIterator[tuple[Served, httpx.AsyncCli
         async with Served("gateway", whole, directory) as served:
             [started] = [line for line in served.lines() if line["event"] == "started"]
             headers = {"authorization": f"Bearer {TOKEN}"}
-            async with httpx.AsyncClient(base_url=f"http://{started['ops']}", headers=headers, trust_env=False) as admin:
+            async with httpx.AsyncClient(
+                base_url=f"http://{started['ops']}", headers=headers, trust_env=False, verify=False
+            ) as admin:
 
                 async def both_are_up() -> bool:
                     return [each["state"] for each in (await admin.get("/readyz")).json()["workers"]] == ["ready", "ready"]
