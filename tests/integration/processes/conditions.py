@@ -26,7 +26,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def until(condition: Callable[[], Awaitable[T]], *, within_s: float = 10.0) -> T:
+async def until(condition: Callable[[], Awaitable[T]], *, within_s: float = 30.0) -> T:
     """Return the first true value of a condition; fail at the deadline."""
     deadline_s = time.monotonic() + within_s
     pause_s = FIRST_PAUSE_S
