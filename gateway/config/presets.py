@@ -5,6 +5,7 @@ Field by field what a file writes holds, and the preset where it writes nothing;
 """
 
 import datetime
+import functools
 from collections.abc import Collection, Mapping
 from importlib.resources import files
 
@@ -37,8 +38,9 @@ class Preset(Provider, frozen=True, kw_only=True):
     source: Source
 
 
-def presets() -> dict[str, Preset]:
-    """Return the presets that are shipped, by name."""
+@functools.cache
+def presets() -> Mapping[str, Preset]:
+    """Return the presets that are shipped, by name. They are read once: an import asks for each of its deployments."""
     return decoded((files("gateway.providers") / FILE).read_bytes())
 
 

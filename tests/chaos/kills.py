@@ -18,7 +18,7 @@ from gateway.admission.client import cell_prefix, ledger_key
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
 from tests.integration.load.served import Served
-from tests.integration.processes.conditions import LONGEST_START_S, until, until_gone
+from tests.integration.processes.conditions import LONGEST_START_S, alive, until, until_gone
 from tests.integration.processes.gateways import children
 
 KINDS = ("consumer", "worker", "supervisor", "store")
@@ -72,6 +72,13 @@ class Killer:
         self.done.append(Kill(kind, time.time()))
         await acts[kind]()
         await until(self._whole, within_s=LONGEST_START_S)
+
+    async def bury(self) -> None:
+        """End the lease of a consumer that was killed, as it would end by itself ten seconds after its last renewal."""
+        if (holder := await self._elected()) and not alive(holder):
+            redis = store_of(self._state_dir)
+            await redis.delete(f"{ledger_key()}-leader")
+            await redis.aclose()
 
     async def _consumer(self) -> None:
         [pid] = [pid for pid in self._gateway.workers() if pid == await self._elected()] or [self._any()]

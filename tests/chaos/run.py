@@ -103,6 +103,7 @@ async def _under_load(gateway: Served, terms: Terms, state_dir: Path) -> tuple[L
             await asyncio.sleep(0.01)
         await killer.kill(kind)
     await loading
+    await killer.bury()
     return load, killer
 
 

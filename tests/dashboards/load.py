@@ -129,7 +129,7 @@ class Watched(Served):
     def __init__(self, settings: Mapping[str, Any], directory: Path) -> None:
         super().__init__("watched", settings, directory)
         limits = httpx.Limits(max_connections=None)
-        self.client = httpx.AsyncClient(timeout=30, trust_env=False, limits=limits)
+        self.client = httpx.AsyncClient(timeout=30, trust_env=False, verify=False, limits=limits)
 
     @property
     def ops(self) -> str:

@@ -27,6 +27,9 @@ SINGLE = "sk-test-secret-of-single"
 PATIENT = "sk-test-secret-of-patient"
 """A key whose streams have comments."""
 
+BRIEF = {tier: {"queue": "100ms"} for tier in ("priority", "default", "flex")}
+"""How long a request waits for a provider that is busy or fails; what the SDK makes of the end is what is asked."""
+
 MODELS = ("demo-brief", "demo-busy", "demo-500", "demo-silent", "demo-flaky", "demo-late")
 LATE = "demo-slow?first_ms=400&words=3&word_ms=0"
 TEXT = "demo-brief at p:"
@@ -53,7 +56,7 @@ async def seen(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Seen]:
     }
     models["demo-late"]["deployments"] = [{"provider": "p", "model": LATE}]
     async with serving(Provider("p", key="sk-up-p")) as url:
-        whole = settings({"p": url.removesuffix("/v1")}, models, directory)
+        whole = settings({"p": url.removesuffix("/v1")}, models, directory, tiers=BRIEF)
         single = {"name": "single", "org": "acme", "secret": SINGLE, "limits": {"rpm": 1, "tpm": 2_000}}
         patient = {"name": "patient", "org": "acme", "secret": PATIENT, "keepalive": "100ms"}
         served = Served("sdk", {**whole, "keys": [*whole["keys"], single, patient]}, directory)

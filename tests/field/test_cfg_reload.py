@@ -1,167 +1,48 @@
-"""Case CFG-02: a configuration that is read again while it is in use, by a gateway of four workers."""
+"""Case CFG-02: a configuration that is read again while it is in use.
+
+More workers, more reloads, and workers that are killed or stopped meanwhile are in `tests/integration/load/test_reloads.py`.
+"""
 
 import asyncio
-import copy
-import itertools
-import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
 
 from gateway.cli import tiergate
-from tests.fakes.http_server import HttpServer
-from tests.field.leaving import Holding, Leaving, chat
-from tests.integration.processes.conditions import until
+from tests.integration.load.mounted import (
+    DEAR,
+    OTHER,
+    Mounted,
+    assert_kept_what_they_began_with,
+    holds_on,
+    mounted_gateway,
+)
 from tests.running import SECRET
 from tests.valkey import Valkey
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WORKERS = 4
-RELOADS = 20
-CHEAP, DEAR = {"input": 1, "output": 1}, {"input": 900, "output": 900}
-WITHIN_S = 30.0
-"""For four workers of a machine that does much else to be on another configuration."""
-
-OTHER = "sk-test-secret-of-another-key"
-
-
-class Mounted(Leaving):
-    """A gateway whose configuration is mounted as orchestrators do it: links to a directory that is swapped as a whole."""
-
-    def __init__(self, upstream: HttpServer, holding: Holding, valkey: Valkey, directory: Path) -> None:
-        super().__init__(upstream, valkey, directory, workers=WORKERS)
-        self.holding = holding
-        self.settings: dict[str, Any] = msgspec.json.decode(self._config.read_bytes())
-        self.settings["models"]["m"].update(price=CHEAP, timeouts={"idle": "10m"})
-        self.client.timeout = httpx.Timeout(120)
-        self.mount = directory / "mount"
-        self.mount.mkdir()
-        self._versions = itertools.count()
-        self.put(msgspec.json.encode(self.settings))
-        for name in ("gateway.yaml", "secret"):
-            (self.mount / name).symlink_to(f"..data/{name}")
-        self._config = self.mount / "gateway.yaml"
-
-    def put(self, text: bytes | None, secret: str = OTHER) -> None:
-        """Swap what is mounted; None leaves the file out."""
-        version = self.mount / f"..v{next(self._versions)}"
-        version.mkdir()
-        if text is not None:
-            (version / "gateway.yaml").write_bytes(text)
-        (version / "secret").write_text(secret)
-        link = self.mount / "..data_tmp"
-        link.symlink_to(version.name)
-        link.rename(self.mount / "..data")
-
-    def copy(self) -> dict[str, Any]:
-        """Return the configuration that it was started with, to be changed."""
-        return copy.deepcopy(self.settings)
-
-    async def change(self, settings: dict[str, Any], secret: str = OTHER, *, at_once: bool = False) -> int:
-        """Swap the file, and wait until all workers go by the new one, told `at_once` or by itself. Return its generation."""
-        before = (await self.ready())["config"]["generation"]
-        self.put(msgspec.json.encode(settings), secret)
-        if at_once:
-            self.signal(signal.SIGHUP)
-        return await self.comes_to(before + 1)
-
-    async def comes_to(self, generation: int) -> int:
-        """Wait until the supervisor and every worker are on this generation."""
-
-        async def all_are() -> bool:
-            said = await self.ready()
-            own = [worker["generation"] for worker in said["workers"]]
-            return said["config"]["generation"] == generation and own == [generation] * WORKERS
-
-        await until(all_are, within_s=WITHIN_S)
-        return generation
-
-    async def ready(self) -> Any:
-        return (await self.client.get(f"{self.ops}/readyz")).json()
-
-    async def metric(self, name: str) -> float:
-        lines = (await self.client.get(f"{self.ops}/metrics")).text.splitlines()
-        return float(next(line for line in lines if line.startswith(f"{name} ")).rpartition(" ")[2])
-
-    async def by(self, secret: str, **fields: Any) -> httpx.Response:
-        headers = {"authorization": f"Bearer {secret}"}
-        return await self.client.post(f"{self.url}/v1/chat/completions", json=chat(user="quick", **fields), headers=headers)
-
-    def logged(self, event: str) -> list[dict[str, Any]]:
-        return [line for line in self.lines() if line["event"] == event]
-
-    async def logs(self, event: str, times: int) -> None:
-        async def has() -> bool:
-            return len(self.logged(event)) >= times
-
-        await until(has, within_s=WITHIN_S)
+WORKERS = 2
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def mounted(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Mounted]:
-    holding, directory = Holding(), tmp_path_factory.mktemp("mounted")
-    async with HttpServer(holding) as upstream, Mounted(upstream, holding, valkey_server, directory) as gateway:
-        await until(lambda: serves_on_all(gateway), within_s=WITHIN_S)
-        yield gateway
+    async with mounted_gateway(valkey_server, tmp_path_factory.mktemp("mounted"), WORKERS) as found:
+        yield found
 
 
-async def serves_on_all(gateway: Mounted) -> bool:
-    return [worker["state"] for worker in (await gateway.ready())["workers"]] == ["ready"] * WORKERS
-
-
-@pytest.mark.timeout(240)
-async def test_cfg_02_nothing_fails_over_twenty_reloads_and_each_request_keeps_what_it_began_with(mounted: Mounted) -> None:
-    assert await mounted.metric("tiergate_config_generation") == 1
-    streams = [asyncio.create_task(mounted.ask(stream=True, service_tier="priority")) for _ in range(20)]
-    await mounted.holding.holds(20)
-    statuses: list[int] = []
-    over = asyncio.Event()
-
-    async def asks_on() -> None:
-        while not over.is_set():
-            statuses.append((await mounted.ask(user="quick")).status_code)
-
-    asking = [asyncio.create_task(asks_on()) for _ in range(4)]
-    for number in range(RELOADS):
-        settings = mounted.copy()
-        settings["models"]["m"].update(price=DEAR, tiers=["default"], max_n=number + 1)
-        if number % 5 == 0:
-            refused = len(mounted.logged("config_refused"))
-            mounted.put(b"models: {m: [}")
-            await mounted.logs("config_refused", refused + 1)
-        await mounted.change(settings, at_once=number % 2 == 0)
-    over.set()
-    await asyncio.gather(*asking)
-    assert len(statuses) > RELOADS
-    assert set(statuses) == {200}
-    after = await mounted.ask(user="quick")
-    asked_late = await mounted.ask(user="quick", service_tier="priority")
-    assert asked_late.headers.get("x-gateway-service-tier") != "priority"
-    mounted.holding.go_on.set()
-    ends = await asyncio.gather(*streams)
-    assert all(answer.text.endswith("data: [DONE]\n\n") and '"service_tier":"priority"' in answer.text for answer in ends)
-    rows = await costs(mounted, {after.headers["x-request-id"], *(answer.headers["x-request-id"] for answer in ends)})
-    dear = rows.pop(after.headers["x-request-id"])
-    assert dear > 100 * max(rows.values()) > 0
-    mounted.holding.go_on.clear()
-
-
-async def costs(mounted: Mounted, wanted: set[str]) -> dict[str, int]:
-    """Return what requests cost, once the ledger has all of them."""
-
-    async def found() -> dict[str, int]:
-        lines = {line["request_id"]: line["cost_nano_usd"] for line in mounted.requests() if line["request_id"] in wanted}
-        return lines if lines.keys() == wanted else {}
-
-    return await until(found)
+async def test_cfg_02_each_request_keeps_what_it_began_with(mounted: Mounted) -> None:
+    streams = await holds_on(mounted, 20)
+    settings = mounted.copy()
+    settings["models"]["m"].update(price=DEAR, tiers=["default"])
+    await mounted.change(settings)
+    await mounted.refuses(b"models: {m: [}")
+    await assert_kept_what_they_began_with(mounted, streams)
 
 
 def unreadable(mounted: Mounted) -> bytes | None:
@@ -190,11 +71,8 @@ async def test_cfg_02_a_file_that_cannot_be_used_changes_nothing_and_is_told_of(
     text: Callable[[Mounted], bytes | None], mounted: Mounted
 ) -> None:
     before = (await mounted.ready())["config"]
-    refused = len(mounted.logged("config_refused"))
-    mounted.put(text(mounted))
-    await mounted.logs("config_refused", refused + 1)
-    problem = mounted.logged("config_refused")[refused]["problem"]
-    assert problem.startswith(str(mounted.mount / "gateway.yaml"))
+    told = await mounted.refuses(text(mounted))
+    assert told["problem"].startswith(str(mounted.mount / "gateway.yaml"))
     assert await mounted.metric("tiergate_config_last_reload_successful") == 0
     assert (await mounted.ready())["config"] == before
     assert (await mounted.ask(user="quick")).status_code == 200
@@ -213,6 +91,7 @@ async def test_cfg_02_keys_and_models_come_and_go_with_the_file_and_with_mounted
     generation = await mounted.change(settings)
     assert [(await mounted.by(OTHER, model="new")).status_code for _ in range(8)] == [200] * 8
     mounted.put(msgspec.json.encode(settings), "sk-test-secret-that-was-rotated")
+    mounted.signal(signal.SIGHUP)
     await mounted.comes_to(generation + 1)
     assert {(await mounted.by(OTHER)).status_code for _ in range(8)} == {401}
     assert {(await mounted.by("sk-test-secret-that-was-rotated")).status_code for _ in range(8)} == {200}
@@ -235,24 +114,6 @@ async def test_cfg_02_a_deployment_that_is_taken_out_ends_what_it_has(mounted: M
     mounted.holding.go_on.clear()
 
 
-async def test_cfg_02_a_worker_that_starts_again_takes_the_newest_file_that_can_be_used(mounted: Mounted) -> None:
-    settings = mounted.copy()
-    settings["models"]["late"] = settings["models"]["m"]
-    generation = await mounted.change(settings)
-    refused = len(mounted.logged("config_refused"))
-    mounted.put(b"no: such: thing")
-    await mounted.logs("config_refused", refused + 1)
-    before = mounted.workers()
-    os.kill(before[0], signal.SIGKILL)
-
-    async def is_whole_again() -> bool:
-        return len(now := mounted.workers()) == WORKERS and before[0] not in now
-
-    await until(is_whole_again, within_s=WITHIN_S)
-    await mounted.comes_to(generation)
-    assert {(await mounted.by(SECRET, model="late")).status_code for _ in range(20)} == {200}
-
-
 async def test_cfg_02_what_needs_a_restart_waits_for_it_and_the_rest_is_taken(mounted: Mounted) -> None:
     settings = mounted.copy()
     settings["leases"] = {"ttl": "40s"}
@@ -270,29 +131,6 @@ async def test_cfg_02_a_signal_has_the_file_read_and_the_same_again_is_no_other_
     await mounted.logs("config_unchanged", unchanged + 1)
     assert (await mounted.ready())["config"]["generation"] == generation
     assert await mounted.metric("tiergate_config_workers_behind") == 0
-
-
-async def test_cfg_02_a_worker_that_is_not_on_it_is_named_until_it_is(mounted: Mounted) -> None:
-    settings = mounted.copy()
-    settings["models"]["m"]["max_n"] = 55
-    before = (await mounted.ready())["config"]["generation"]
-    stopped = mounted.workers()[0]
-    os.kill(stopped, signal.SIGSTOP)
-    try:
-        mounted.put(msgspec.json.encode(settings))
-        await mounted.logs("config_worker_behind", 1)
-        assert await mounted.metric("tiergate_config_workers_behind") == 1
-        assert await mounted.metric("tiergate_config_last_reload_successful") == 1
-        [told] = [line for line in mounted.logged("config_worker_behind") if line["generation"] == before + 1]
-        assert (told["worker"] in {"w0", "w1", "w2", "w3"}, told["reason"]) == (True, "ReadTimeout")
-    finally:
-        os.kill(stopped, signal.SIGCONT)
-    await mounted.comes_to(before + 1)
-
-    async def is_told() -> bool:
-        return await mounted.metric("tiergate_config_workers_behind") == 0
-
-    await until(is_told, within_s=WITHIN_S)
 
 
 async def test_cfg_02_what_a_file_would_change_is_told_before_it_is_taken(mounted: Mounted) -> None:

@@ -19,9 +19,10 @@ from tests.integration.admission.state import (
     holds_are_conserved,
     learned,
     ledger,
+    look,
     lose,
     queued,
-    stored,
+    state_of,
     upstreams,
 )
 from tests.sim.memory import Memory
@@ -150,13 +151,13 @@ class Comparison:
         self._same("ledger", await ledger(self._connection, self.admission.prefix), self.events, None)
 
     async def _compare_state(self, operation: object) -> None:
-        now_ms, prefix = self._clock.now_ms, self.admission.prefix
-        found = await stored(self._connection, CHARGES, now_ms, prefix)
-        self._same("state", found, expected(self.reference, CHARGES, now_ms, found), operation)
-        self._same("queues", await queued(self._connection, prefix), expected_queues(self.reference), operation)
-        found_upstreams = await upstreams(self._connection, now_ms, prefix)
-        self._same("upstreams", found_upstreams, expected_upstreams(self.reference, now_ms), operation)
-        self._same("learning", await learned(self._connection, prefix), expected_learned(self.reference), operation)
+        now_ms = self._clock.now_ms
+        found = await look(self._connection, self.admission.prefix)
+        state = state_of(found, CHARGES, now_ms)
+        self._same("state", state, expected(self.reference, CHARGES, now_ms, state), operation)
+        self._same("queues", queued(found), expected_queues(self.reference), operation)
+        self._same("upstreams", upstreams(found, now_ms), expected_upstreams(self.reference, now_ms), operation)
+        self._same("learning", learned(found), expected_learned(self.reference), operation)
         if not holds_are_conserved(self.reference):
             raise MismatchError(f"seed {self.seed}, operation {self.tally.operations}: holds without a holder after {operation}")
 

@@ -1,9 +1,8 @@
 """What the store holds, read back and said in the reference's terms."""
 
-import asyncio
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -49,32 +48,76 @@ async def lose(connection: Connection, prefix: str) -> None:
         await ask(connection, "DEL", *keys)
 
 
+LOOK = """
+local found, ended = {}, {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+  local kind, value = string.find(key, ARGV[1] .. 'done:', 1, true) == 1 and 'done' or redis.call('TYPE', key).ok, false
+  if kind == 'done' then ended[#ended + 1] = key
+  elseif kind == 'string' then value = redis.call('GET', key)
+  elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  elseif kind == 'hash' then value = redis.call('HGETALL', key) end
+  if value then found[#found + 1] = {key, redis.call('PTTL', key), value} end
+end
+return {found, ended, #ended > 0 and redis.call('MGET', unpack(ended)) or {}}
+"""
+
+
+class Held(NamedTuple):
+    """One key's value, and how long it still has: -1 for good."""
+
+    life_ms: int
+    value: Any
+
+
+class Found(NamedTuple):
+    """All that the store holds but its stream, by keys less the prefix."""
+
+    keys: Mapping[str, Held]
+    ended: list[tuple[str, bytes]]
+    """What is kept of leases that ended, which are many."""
+
+    def of_kind(self, kind: str) -> Iterator[tuple[str, Any]]:
+        """Yield the values of all keys that begin so, by the rest of the key."""
+        for key, held in self.keys.items():
+            if key.startswith(kind):
+                yield key.removeprefix(kind), held.value
+
+
+async def look(connection: Connection, prefix: str = PREFIX) -> Found:
+    """Read all that there is, in one go."""
+    found, ended, how = await ask(connection, "EVAL", LOOK, "1", prefix + "leases", prefix)
+    keys = {key[len(prefix) :].decode(): Held(life_ms, value) for key, life_ms, value in found}
+    begins = len(f"{prefix}done:")
+    return Found(keys, [(key[begins:].decode(), each) for key, each in zip(ended, how, strict=True)])
+
+
 async def stored(connection: Connection, charges: "Charges", now_ms: int, prefix: str = PREFIX) -> State:
     """Return the store's state."""
-    scopes = sorted({scope for scope, _ in charges})
-    lives = await asyncio.gather(*(ask(connection, "PTTL", prefix + scope) for scope in scopes))
-    done_keys, leases, *texts = await asyncio.gather(
-        ask(connection, "KEYS", prefix + "done:*"),
-        ask(connection, "ZRANGE", prefix + "leases", 0, -1, "WITHSCORES"),
-        *(ask(connection, "GET", prefix + scope) for scope in scopes),
-    )
-    done = dict(zip(done_keys, await ask(connection, "MGET", *done_keys) if done_keys else (), strict=True))
+    return state_of(await look(connection, prefix), charges, now_ms)
+
+
+def state_of(found: Found, charges: "Charges", now_ms: int) -> State:
+    """Return what was found of what verdicts depend on."""
     buckets: dict[tuple[str, str], tuple[int, ...]] = {}
     reached: dict[str, int] = {}
-    for scope, packed in zip(scopes, texts, strict=True):
-        if packed is not None:
-            count, _, *figures = (int(figure) for figure in struct.unpack(f"<{len(packed) // 8}d", packed))
+    fading: set[str] = set()
+    places = [*PLACES.items(), *((dimension, BUDGET_PLACE) for dimension in BUDGETS)]
+    for scope in {scope for scope, _ in charges} & found.keys.keys():
+        life_ms, packed = found.keys[scope]
+        count, _, *figures = (int(figure) for figure in struct.unpack(f"<{len(packed) // 8}d", packed))
+        for dimension, at in places:
+            if (scope, dimension) in charges:
+                # A window's figures stand behind those of all buckets.
+                bucket = Bucket(*figures[at - 9 : at - 6], *figures[at + 9 : at + 12])
+                note(buckets, charges[scope, dimension], bucket, now_ms)
+        if count:
             reached[scope] = count
-            for dimension, at in (*PLACES.items(), *((dimension, BUDGET_PLACE) for dimension in BUDGETS)):
-                if (scope, dimension) in charges:
-                    # A window's figures stand behind those of all buckets.
-                    bucket = Bucket(*figures[at - 9 : at - 6], *figures[at + 9 : at + 12])
-                    note(buckets, charges[scope, dimension], bucket, now_ms)
-    settled = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"settled")}
-    expired = {name(prefix, key, "done:") for key, value in done.items() if value.startswith(b"expired")}
-    reached = {scope: leases for scope, leases in reached.items() if leases}
-    fading = {scope for scope, life_ms in zip(scopes, lives, strict=True) if life_ms >= 0 and scope in reached}
-    return State(buckets, {lease.decode(): int(expiry) for lease, expiry in pairs(leases)}, settled, expired, reached, fading)
+            fading |= {scope} if life_ms >= 0 else set()
+    leases = {
+        lease.decode(): int(expiry) for lease, expiry in pairs(found.keys["leases"].value if "leases" in found.keys else [])
+    }
+    settled, expired = ({lease for lease, how in found.ended if how.startswith(word)} for word in (b"settled", b"expired"))
+    return State(buckets, leases, settled, expired, reached, fading)
 
 
 Charges = dict[tuple[str, Dimension], Charge]
@@ -123,10 +166,6 @@ def note(buckets: dict[tuple[str, str], tuple[int, ...]], charge: Charge, bucket
         buckets[charge.scope, charge.dimension.value] = (bucket.debt, bucket.held, *window)
 
 
-def name(prefix: str, key: bytes, kind: str) -> str:
-    return key.decode().removeprefix(prefix + kind)
-
-
 def holds_are_conserved(reference: Buckets) -> bool:
     """Say whether each bucket holds what live leases hold in it, and no more."""
     claims: list[Claim] = [claim for lease in reference.leases.values() for claim in lease.claims.values()]
@@ -141,20 +180,17 @@ Lanes = dict[str, dict[str, tuple[int, list[str]]]]
 """By pool and precedence, then by org: its tag and its waiters in their order."""
 
 
-async def queued(connection: Connection, prefix: str = PREFIX) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
+def queued(found: Found) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
     """Return who waits where, and each pool's own figures: how many by precedence, tags given, streak, every, turned."""
-    figures: dict[str, tuple[int, ...]] = {}
-    for key in await ask(connection, "KEYS", prefix + "pool:*"):
-        *found, _ = (int(each) for each in struct.unpack("<10d", await ask(connection, "GET", key)))
-        figures[name(prefix, key, "pool:")] = tuple(found)
+    figures = {pool: tuple(int(each) for each in struct.unpack("<10d", text)[:-1]) for pool, text in found.of_kind("pool:")}
     lanes: Lanes = {}
-    for key in await ask(connection, "KEYS", prefix + "lane:*"):
-        precedence, _, pool = name(prefix, key, "lane:").partition(":")
-        for org, tag in pairs(await ask(connection, "ZRANGE", key, 0, -1, "WITHSCORES")):
-            line = f"{prefix}line:{precedence}:{len(pool)}:{pool}:{org.decode()}"
-            waiters = await ask(connection, "ZRANGE", line, 0, -1)
-            lanes.setdefault(f"{pool}:{precedence}", {})[org.decode()] = (int(tag), [each.decode() for each in waiters])
-    return lanes, {pool: found for pool, found in figures.items() if any(found)}
+    for lane, orgs in found.of_kind("lane:"):
+        precedence, _, pool = lane.partition(":")
+        for org, tag in pairs(orgs):
+            line = found.keys.get(f"line:{precedence}:{len(pool)}:{pool}:{org.decode()}")
+            waiters = [] if line is None else [waiter.decode() for waiter, _ in pairs(line.value)]
+            lanes.setdefault(f"{pool}:{precedence}", {})[org.decode()] = (int(tag), waiters)
+    return lanes, {pool: each for pool, each in figures.items() if any(each)}
 
 
 def expected_queues(reference: Buckets) -> tuple[Lanes, dict[str, tuple[int, ...]]]:
@@ -174,16 +210,15 @@ Figures = dict[str, dict[str, tuple[int, ...]]]
 """By model, then by field of its hash: all that was learned of it."""
 
 
-async def learned(connection: Connection, prefix: str = PREFIX) -> Figures:
+def learned(found: Found) -> Figures:
     """Return what the store has learned."""
-    found: Figures = {}
-    for key in await ask(connection, "KEYS", prefix + "learned:*"):
-        fields = pairs(await ask(connection, "HGETALL", key))
-        found[name(prefix, key, "learned:")] = {
+    return {
+        model: {
             field.decode(): tuple(map(int, struct.unpack("<2d" if field == b"ratio" else f"<d{BUCKETS}B", text)))
-            for field, text in fields
+            for field, text in pairs(fields)
         }
-    return found
+        for model, fields in found.of_kind("learned:")
+    }
 
 
 def expected_learned(reference: Buckets) -> Figures:
@@ -198,15 +233,13 @@ Upstreams = tuple[dict[str, tuple[tuple[int, ...], str]], dict[str, int]]
 """By deployment: its condition's figures, and who probes; by credential: until when it is left alone."""
 
 
-async def upstreams(connection: Connection, now_ms: int, prefix: str = PREFIX) -> Upstreams:
+def upstreams(found: Found, now_ms: int) -> Upstreams:
     """Return how upstreams are doing; what is over may be there or not, since keys expire by the server's own clock."""
-    conditions: dict[str, tuple[tuple[int, ...], str]] = {}
-    for key in await ask(connection, "KEYS", prefix + "up:*"):
-        text = await ask(connection, "GET", key)
-        conditions[name(prefix, key, "up:")] = tuple(int(each) for each in struct.unpack("<12d", text[:96])), text[96:].decode()
-    cooled = {}
-    for key in await ask(connection, "KEYS", prefix + "cool:*"):
-        cooled[name(prefix, key, "cool:")] = int(await ask(connection, "GET", key) or 0)
+    conditions = {
+        deployment: (tuple(int(each) for each in struct.unpack("<12d", text[:96])), text[96:].decode())
+        for deployment, text in found.of_kind("up:")
+    }
+    cooled = {credential: int(until_ms) for credential, until_ms in found.of_kind("cool:")}
     return conditions, {credential: until_ms for credential, until_ms in cooled.items() if until_ms > now_ms}
 
 

@@ -1,6 +1,7 @@
 """The line to the store: who gets which reply, what a late or lost one means, and how it comes back."""
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -19,9 +20,14 @@ from gateway.admission.redis_client import open_client
 from gateway.tasks import Owned
 from tests.integration.admission.rows import acquire, row
 from tests.integration.admission.state import ask
+from tests.integration.processes.conditions import until
 from tests.valkey import Valkey
 
-TIMEOUT_S = 0.1
+PATIENT_S = 5.0
+"""Of a call that is to be answered: a machine that does much else may be late with it."""
+
+TIMEOUT_S = 1.0
+"""Of a call that is not; long enough for a server that goes on to answer what comes next."""
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def own() -> Iterator[Valkey]:
 
 
 @asynccontextmanager
-async def connected(url: str, *, ca_file: str | None = None, timeout_s: float = TIMEOUT_S) -> AsyncIterator[Connection]:
+async def connected(url: str, *, ca_file: str | None = None, timeout_s: float = PATIENT_S) -> AsyncIterator[Connection]:
     connection = Connection(locator(url, ca_file=ca_file), Owned(), timeout_s=timeout_s)
     await connection.open()
     try:
@@ -92,7 +98,7 @@ async def test_commands_of_one_turn_leave_in_one_write(tmp_path: Path) -> None:
 async def test_callers_that_leave_do_not_shift_the_replies_of_others(valkey: Valkey) -> None:
     random = Random(7)
 
-    async with connected(valkey.url, timeout_s=5.0) as connection:
+    async with connected(valkey.url) as connection:
         calls = [asyncio.ensure_future(ask(connection, "ECHO", f"{number}")) for number in range(3_000)]
         left = set(random.sample(range(len(calls)), 1_000))
         for number, call in enumerate(calls):
@@ -108,7 +114,7 @@ async def test_callers_that_leave_do_not_shift_the_replies_of_others(valkey: Val
 
 
 async def test_an_error_is_its_own_callers_alone(valkey: Valkey) -> None:
-    async with connected(valkey.url, timeout_s=5.0) as connection:
+    async with connected(valkey.url) as connection:
         replies = await asyncio.gather(
             ask(connection, "ECHO", "a"), ask(connection, "NONSENSE"), ask(connection, "ECHO", "b"), return_exceptions=True
         )
@@ -118,12 +124,13 @@ async def test_an_error_is_its_own_callers_alone(valkey: Valkey) -> None:
 
 
 async def test_a_store_that_does_not_answer_is_unavailable_in_time_and_its_late_reply_is_dropped(own: Valkey) -> None:
-    async with connected(own.url) as connection:
+    async with connected(own.url, timeout_s=TIMEOUT_S) as connection:
         own.pause()
         started_s = monotonic()
-        with pytest.raises(AdmissionUnavailable, match="in time"):
-            await Admission(connection).acquire(acquire("mine", row()))
-        assert TIMEOUT_S / 2 < monotonic() - started_s < 3 * TIMEOUT_S
+        async with asyncio.timeout(30 * TIMEOUT_S):
+            with pytest.raises(AdmissionUnavailable, match="in time"):
+                await Admission(connection).acquire(acquire("mine", row()))
+        assert monotonic() - started_s > TIMEOUT_S / 2
         late = asyncio.ensure_future(ask(connection, "ECHO", "late"))
         own.resume()
         assert await late == b"late"
@@ -139,12 +146,18 @@ async def test_a_store_that_stays_silent_is_dialled_anew(own: Valkey) -> None:
         while connection.fault is None:
             await asyncio.gather(ask(connection, "PING"), return_exceptions=True)
         own.resume()
-        await connection.ready()
-        assert await ask(connection, "ECHO", "again") == b"again"
+
+        async def answers() -> bool:
+            with contextlib.suppress(AdmissionUnavailable):  # a late answer is none
+                await connection.ready()
+                return bool(await ask(connection, "ECHO", "again") == b"again")
+            return False
+
+        await until(answers)
 
 
 async def test_a_lost_connection_fails_what_is_in_flight_and_comes_back(own: Valkey) -> None:
-    async with connected(own.url, timeout_s=5.0) as connection:
+    async with connected(own.url) as connection:
         own.pause()
         calls = [asyncio.ensure_future(ask(connection, "ECHO", "x")) for _ in range(3)]
         await asyncio.sleep(0)
@@ -160,7 +173,7 @@ async def test_a_lost_connection_fails_what_is_in_flight_and_comes_back(own: Val
 
 async def test_an_absent_store_is_waited_for(own: Valkey) -> None:
     own.stop()
-    connection = Connection(locator(own.url), Owned(), timeout_s=TIMEOUT_S)
+    connection = Connection(locator(own.url), Owned(), timeout_s=PATIENT_S)
     assert not await connection.open()
     assert "FileNotFoundError" in str(connection.fault)
     own.start()
@@ -172,7 +185,7 @@ async def test_an_absent_store_is_waited_for(own: Valkey) -> None:
 
 
 async def test_it_logs_in_and_chooses_the_database(own: Valkey) -> None:
-    client = open_client(locator(own.url), timeout_s=5.0)
+    client = open_client(locator(own.url), timeout_s=PATIENT_S)
     await client.acl_setuser("tiergate", enabled=True, passwords=["+s3cret/word"], categories=["+@all"], keys=["*"])
     await client.config_set("requirepass", "other")
     await client.aclose()
@@ -180,7 +193,7 @@ async def test_it_logs_in_and_chooses_the_database(own: Valkey) -> None:
     async with connected(url) as connection:
         assert b"user=tiergate" in await ask(connection, "CLIENT", "INFO")
         assert b"db=3" in await ask(connection, "CLIENT", "INFO")
-    async with open_client(locator(url), timeout_s=5.0) as client:
+    async with open_client(locator(url), timeout_s=PATIENT_S) as client:
         who = await client.client_info()
         assert (who["user"], who["db"]) == ("tiergate", 3)
     async with connected(f"unix://:other@{own.socket}") as connection:
@@ -191,7 +204,7 @@ async def test_it_logs_in_and_chooses_the_database(own: Valkey) -> None:
 
 
 async def test_it_speaks_over_tcp(valkey: Valkey) -> None:
-    async with bridge(valkey) as port, connected(f"redis://127.0.0.1:{port}/2", timeout_s=5.0) as connection:
+    async with bridge(valkey) as port, connected(f"redis://127.0.0.1:{port}/2") as connection:
         assert b"db=2" in await ask(connection, "CLIENT", "INFO")
 
 
@@ -201,11 +214,11 @@ async def test_it_speaks_over_tls_and_checks_the_certificate(valkey: Valkey, tmp
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     async with bridge(valkey, context) as port:
         url = f"rediss://127.0.0.1:{port}"
-        async with connected(url, ca_file=str(tmp_path / "ca.pem"), timeout_s=5.0) as connection:
+        async with connected(url, ca_file=str(tmp_path / "ca.pem")) as connection:
             assert await ask(connection, "ECHO", "safe") == b"safe"
-        async with connected(url, timeout_s=5.0) as connection:
+        async with connected(url) as connection:
             assert "CERTIFICATE_VERIFY_FAILED" in str(connection.fault)
-        client = open_client(locator(url, ca_file=str(tmp_path / "ca.pem")), timeout_s=5.0)
+        client = open_client(locator(url, ca_file=str(tmp_path / "ca.pem")), timeout_s=PATIENT_S)
         assert await client.ping()
         await client.aclose()
 
@@ -222,7 +235,7 @@ async def test_it_speaks_over_tls_and_checks_the_certificate(valkey: Valkey, tmp
     ],
 )
 async def test_a_store_that_cannot_be_trusted_is_left(tmp_path: Path, answer: bytes) -> None:
-    async with scripted(tmp_path, b"+PONG\r\n", answer) as (url, _), connected(url, timeout_s=5.0) as connection:
+    async with scripted(tmp_path, b"+PONG\r\n", answer) as (url, _), connected(url) as connection:
         await asyncio.gather(ask(connection, "PING"), return_exceptions=True)
         while connection.fault is None:
             await asyncio.sleep(0)
@@ -230,7 +243,7 @@ async def test_a_store_that_cannot_be_trusted_is_left(tmp_path: Path, answer: by
 
 
 async def test_a_client_of_redis_py_repeats_nothing(own: Valkey) -> None:
-    client = open_client(locator(own.url), timeout_s=0.1)
+    client = open_client(locator(own.url), timeout_s=TIMEOUT_S)
     await client.set("n", 0)
     own.pause()
     with pytest.raises(RedisTimeoutError):

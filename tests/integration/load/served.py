@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -49,6 +49,8 @@ class Served:
         self._config = directory / f"{name}.yaml"
         self._config.write_bytes(msgspec.json.encode(settings))
         self._log = directory / f"{name}.log"
+        self._read_bytes = 0
+        self._read: list[dict[str, Any]] = []
         self._starts = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -108,12 +110,15 @@ class Served:
 
     def lines(self) -> list[dict[str, Any]]:
         """Return all that was logged; what the command says to a person is left out."""
-        return list(self._decoded())
-
-    def _decoded(self) -> Iterator[dict[str, Any]]:
-        for line in self._log.read_bytes().splitlines(keepends=True):
-            if line.startswith(b"{") and line.endswith(b"\n"):
-                yield msgspec.json.decode(line)
+        with self._log.open("rb") as log:
+            log.seek(self._read_bytes)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break  # it is being written, and read whole the next time
+                self._read_bytes += len(line)
+                if line.startswith(b"{"):
+                    self._read.append(msgspec.json.decode(line))
+        return [*self._read]
 
     def requests(self) -> list[dict[str, Any]]:
         """Return the access lines."""

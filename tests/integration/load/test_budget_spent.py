@@ -29,6 +29,8 @@ from tests.integration.load.rest import comes_to_rest
 from tests.running import HEADERS, Running, config, running
 from tests.valkey import Valkey
 
+pytestmark = pytest.mark.timeout(180)
+
 CLIENTS = 200
 SEED = 1
 INPUT_NANO_USD, OUTPUT_NANO_USD = 1_000, 2_000
@@ -40,6 +42,9 @@ USD = 10**9
 PRIORITY_PRICE = 1.5
 ENOUGH = 0.95
 REFUSED_IN_A_ROW = 3
+
+REST_WITHIN_S = 40.0
+"""A settlement that the store does not hear of is tried for thirty seconds."""
 
 CODE = "for(i=0;i<n;++i){a[i]^=b[i]<<2;}\n" * 12
 PROSE = "The quick brown fox jumps over the lazy dog. " * 6
@@ -172,7 +177,7 @@ async def test_a_dollar_is_spent_by_two_hundred_clients_and_no_more(valkey: Valk
             for kind in KINDS:
                 while await shop.ask(wire, kind):
                     pass
-        await comes_to_rest(run)
+        await comes_to_rest(run, within_s=REST_WITHIN_S)
         assert set(till.statuses) == {200, 402}
         assert min(till.served[kind] for kind in KINDS) > 0
         assert till.declared_nano_usd > 0, "or nothing went beyond an estimate, and the bound proves little"
@@ -238,7 +243,7 @@ async def test_a_store_that_comes_back_empty_under_load_has_what_the_ledger_has(
             stop.set()
             await asyncio.gather(*clients)
             assert set(shop.till.statuses) <= {200, 503}
-            await comes_to_rest(shop.run, within_s=10.0)
+            await comes_to_rest(shop.run, within_s=REST_WITHIN_S)
             await shop.run.rows()
             async with asyncio.timeout(20.0):
                 while await shop.differences():

@@ -127,8 +127,8 @@ async def test_strict_has_what_a_client_had_whole_though_worker_and_store_die_at
                         os.kill(pid, signal.SIGKILL)
                     valkey.stop()
                     await until_gone(workers)
-                    valkey.start()
-                    await told(valkey, tmp_path / "state")
+                    valkey.start()  # the second time before it has been told of the first for good
+                await told(valkey, tmp_path / "state")
                 assert await gateway.stop() == 0
     rows = {row["client_request_id"]: row for row in await rows_of(tmp_path, live=True)}
     assert {own_id: row["outcome"] for own_id, row in rows.items()} == {f"call-{number}": Outcome.OK for number in range(2)}

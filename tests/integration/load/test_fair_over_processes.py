@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import msgspec
 
 from gateway.admission.discovery import locator
@@ -19,6 +18,7 @@ from gateway.demo.provider import Provider
 from gateway.demo.serving import serving
 from gateway.policy.admission import Precedence
 from gateway.policy.queue import PRIORITY_TURNS
+from tests.fakes.wire import Wire, post
 from tests.integration.load.replay import Replay
 from tests.integration.load.served import Served, settings
 from tests.integration.load.witness import PREFIX, Run, witnessed
@@ -37,6 +37,7 @@ HURRIED_S = 1
 HURRIED = ("d", "flex")
 
 P, D, _, F = Precedence
+JSON = ("content-type", "application/json")
 
 
 def secret(org: str) -> str:
@@ -110,11 +111,13 @@ def moments(runs: Sequence[Run]) -> Iterator[Moment]:
             leave(run.lease_id)
 
 
-async def ask(client: httpx.AsyncClient, org: str, tier: str) -> tuple[int, str]:
+async def ask(url: str, org: str, tier: str) -> tuple[int, str]:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 16, "service_tier": tier}
-    hurried = {"x-request-timeout": str(HURRIED_S)} if (org, tier) == HURRIED else {}
-    response = await client.post("/v1/chat/completions", json=body, headers={"x-api-key": secret(org), **hurried})
-    return response.status_code, response.json().get("service_tier", "")
+    hurried = [("x-request-timeout", str(HURRIED_S))] if (org, tier) == HURRIED else []
+    async with Wire(url) as wire:
+        await wire.send(post(msgspec.json.encode(body), JSON, ("x-api-key", secret(org)), *hurried))
+        answer = await wire.answer()
+    return answer.status, answer.json().get("service_tier", "")
 
 
 async def test_no_tier_starves_and_no_org_is_passed_over(tmp_path: Path) -> None:
@@ -131,13 +134,8 @@ async def test_no_tier_starves_and_no_org_is_passed_over(tmp_path: Path) -> None
             )
             gateways = [Served(name, {**whole, "state_dir": str(tmp_path / name)}, tmp_path) for name in "wxyz"[:GATEWAYS]]
             await asyncio.gather(*(stack.enter_async_context(each) for each in gateways))
-            limits = httpx.Limits(max_connections=None)
-            clients = [
-                await stack.enter_async_context(httpx.AsyncClient(base_url=each.url, timeout=60, trust_env=False, limits=limits))
-                for each in gateways
-            ]
             asked = [(ORGS[n % 4], TIERS[n // 4 % 5]) for n in range(REQUESTS)]
-            answers = await asyncio.gather(*(ask(clients[n % GATEWAYS], *each) for n, each in enumerate(asked)))
+            answers = await asyncio.gather(*(ask(gateways[n % GATEWAYS].url, *each) for n, each in enumerate(asked)))
             await until(at_rest, within_s=20.0)
             assert await asyncio.gather(*(each.stop() for each in gateways)) == [0] * GATEWAYS
         await redis.aclose()

@@ -8,7 +8,7 @@ import asyncio
 import struct
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,21 +16,22 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+import pytest_asyncio
 from redis.asyncio import Redis
 
 from gateway.admission.codec import PLACES
 from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
 from gateway.policy.charges import Dimension
-from gateway.stores.database import Reader
-from gateway.stores.reports import Question, Reports
 from tests.fakes.http_server import Call, HttpServer
 from tests.fakes.openai import DONE, JSON, SSE, USAGE, completion, event
 from tests.integration.admission.state import PREFIX
-from tests.integration.load.served import Served, settings
-from tests.integration.processes.conditions import until
+from tests.integration.load.served import Served, rows_of, settings
+from tests.integration.processes.conditions import LONGEST_START_S, until
 from tests.running import HEADERS, SECRET
 from tests.valkey import Valkey
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EVERY_S = 0.02
 CALM_S, FAULT_S, AFTER_S = 2.0, 3.0, 3.0
@@ -39,7 +40,9 @@ RPM = 30
 FIRST_FIGURE = 7
 """Where the figures of a scope begin, counted as `PLACES` does."""
 
-BOUNDED = "sk-test-secret-of-the-bounded-key"
+FAULTS = ("read_only", "killed", "paused", "flushed", "out_of_memory")
+"""That a store refuses is told once in ten seconds: the two that do so stand apart."""
+
 BACK_S = 4.0
 """A reconnection, a tick, a heartbeat and the longest pause between two tries of a settlement."""
 
@@ -94,7 +97,7 @@ class Store:
 
     def __init__(self, valkey: Valkey, redis: Redis) -> None:
         self._valkey = valkey
-        self._redis = redis
+        self.redis = redis
 
     async def killed(self, *, over: bool) -> None:
         await asyncio.to_thread(self._valkey.start if over else self._valkey.stop)
@@ -104,20 +107,26 @@ class Store:
 
     async def flushed(self, *, over: bool) -> None:
         if not over:
-            await self._redis.flushall()
+            await self.redis.flushall()
 
     async def read_only(self, *, over: bool) -> None:
-        await self._redis.replicaof("NO" if over else "127.0.0.1", "ONE" if over else "1")
+        await self.redis.replicaof("NO" if over else "127.0.0.1", "ONE" if over else "1")
 
     async def out_of_memory(self, *, over: bool) -> None:
-        await self._redis.config_set("maxmemory", "0" if over else "1")
+        await self.redis.config_set("maxmemory", "0" if over else "1")
+
+
+def bounded_by(fault: str) -> str:
+    """Return the key of those that are bounded while this fault is on: none has asked before."""
+    return f"sk-test-secret-bounded-{fault}"
 
 
 class Load:
     """Requests at a steady pace, whatever becomes of those before, from `start` to `stop`; two of five are bounded by a rate."""
 
-    def __init__(self, client: httpx.AsyncClient) -> None:
+    def __init__(self, client: httpx.AsyncClient, name: str) -> None:
         self._client = client
+        self._name = name
         self._asked: list[asyncio.Task[Answer]] = []
         self._pace: asyncio.Task[None] | None = None
 
@@ -134,11 +143,11 @@ class Load:
         began_s = time.monotonic()
         while True:
             number = len(self._asked)
-            self._asked.append(asyncio.create_task(self._ask(f"call-{number}", bounded=number % 5 in (0, 2))))
+            self._asked.append(asyncio.create_task(self._ask(f"{self._name}-{number}", bounded=number % 5 in (0, 2))))
             await asyncio.sleep(began_s + (number + 1) * EVERY_S - time.monotonic())
 
     async def _ask(self, own_id: str, *, bounded: bool) -> Answer:
-        headers = {"authorization": f"Bearer {BOUNDED if bounded else SECRET}", "x-request-id": own_id}
+        headers = {"authorization": f"Bearer {bounded_by(self._name) if bounded else SECRET}", "x-request-id": own_id}
         body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "service_tier": "default"}
         control = asyncio.create_task(self._control())
         began_s = time.monotonic()
@@ -207,7 +216,7 @@ def configured(upstream: str, valkey: Valkey, directory: Path) -> dict[str, Any]
         {"p": upstream}, models, directory, redis={"url": valkey.url}, leases=leases, keys_pepper="a-pepper-of-its-own"
     )
     found["plans"]["bounded"] = {"tiers": ["default"], "models": ["*"], "limits": {"rpm": RPM}}
-    found["keys"].append({"name": "bounded", "org": "acme", "plan": "bounded", "secret": BOUNDED})
+    found["keys"] += [{"name": fault, "org": "acme", "plan": "bounded", "secret": bounded_by(fault)} for fault in FAULTS]
     return found
 
 
@@ -215,12 +224,30 @@ async def answers_at_all(client: httpx.AsyncClient) -> bool:
     return (await client.get("/health")).status_code == 200
 
 
-async def rows_of(directory: Path) -> list[dict[str, Any]]:
-    reader = Reader(f"sqlite:///{directory / 'ledger.db'}")
-    try:
-        return await Reports(reader).rows(Question(live=True))
-    finally:
-        await reader.close()
+class Place(msgspec.Struct, frozen=True):
+    """One gateway, what stands around it, and its client."""
+
+    upstream: Upstream
+    store: Store
+    gateway: Served
+    client: httpx.AsyncClient
+    directory: Path
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def place(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Place]:
+    """Run a gateway that all faults befall, one after the other."""
+    upstream, directory = Upstream(), tmp_path_factory.mktemp("faults")
+    with Valkey() as valkey:
+        async with (
+            HttpServer(upstream) as server,
+            Served("gateway", configured(server.base_url, valkey, directory), directory) as gateway,
+            httpx.AsyncClient(base_url=gateway.url, timeout=60, limits=httpx.Limits(), trust_env=False, verify=False) as client,
+            open_client(locator(valkey.url), timeout_s=5.0) as redis,
+        ):
+            await until(lambda: answers_at_all(client), within_s=LONGEST_START_S)
+            yield Place(upstream, Store(valkey, redis), gateway, client, directory)
+            assert await gateway.stop() == 0
 
 
 def assert_hardly_later(answers: Sequence[Answer], fault_s: float) -> None:
@@ -251,9 +278,10 @@ def assert_one_burst_too_many_at_most(answers: Sequence[Answer]) -> None:
 
 def assert_rows(answers: Sequence[Answer], rows: Sequence[Mapping[str, Any]], lost: tuple[float, float]) -> None:
     """One row for each request that was served, of which a store that was emptied may have taken those of `lost` with it."""
-    found = Counter(row["client_request_id"] for row in rows if row["client_request_id"] is not None)
-    assert set(found.values()) == {1}
     served = {each.id: each for each in answers if each.status == 200}
+    asked = {each.id for each in answers}
+    found = Counter(row["client_request_id"] for row in rows if row["client_request_id"] in asked)
+    assert set(found.values()) == {1}
     assert found.keys() <= served.keys()
     for request_id in served.keys() - found.keys():
         assert lost[0] < served[request_id].began_s < lost[1]
@@ -270,9 +298,10 @@ def assert_changes_alone_are_logged(lines: Sequence[Mapping[str, Any]], fault: s
     assert max(Counter(events).values(), default=0) <= 3, events
 
 
-async def under_load(client: httpx.AsyncClient, befall: Callable[..., Awaitable[None]]) -> tuple[list[Answer], float, float]:
+async def under_load(place: Place, fault: str) -> tuple[list[Answer], float, float]:
     """Let a fault happen under load, and pass. Return the answers, and when it began to happen and when it had."""
-    load = Load(client)
+    befall: Callable[..., Awaitable[None]] = getattr(place.store, fault)
+    load = Load(place.client, fault)
     load.start()
     await asyncio.sleep(CALM_S)
     fault_s = time.monotonic()
@@ -284,31 +313,21 @@ async def under_load(client: httpx.AsyncClient, befall: Callable[..., Awaitable[
     return await load.stop(), fault_s, happened_s
 
 
-@pytest.mark.parametrize("fault", ["killed", "paused", "flushed", "read_only", "out_of_memory"])
-async def test_a_fault_of_the_store_is_hardly_felt_and_leaves_nothing_behind(fault: str, tmp_path: Path) -> None:
-    upstream = Upstream()
-    with Valkey() as valkey:
-        async with (
-            HttpServer(upstream) as server,
-            Served("gateway", configured(server.base_url, valkey, tmp_path), tmp_path) as gateway,
-            httpx.AsyncClient(base_url=gateway.url, timeout=60, limits=httpx.Limits(), trust_env=False) as client,
-            open_client(locator(valkey.url), timeout_s=5.0) as redis,
-        ):
-            befall: Callable[..., Awaitable[None]] = getattr(Store(valkey, redis), fault)
-            await until(lambda: answers_at_all(client), within_s=10.0)
-            streams = await begin_streams(client)
-            lines_before = len(gateway.lines())
-            answers, fault_s, happened_s = await under_load(client, befall)
-            await comes_to_hold(redis, STREAMS)
-            lines = gateway.lines()[lines_before:]
-            upstream.proceed.set()
-            assert all(text.endswith("data: [DONE]\n\n") for text in await asyncio.gather(*streams))
-            await comes_to_hold(redis, 0)
-            assert await gateway.stop() == 0
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_fault_of_the_store_is_hardly_felt_and_leaves_nothing_behind(fault: str, place: Place) -> None:
+    streams = await begin_streams(place.client)
+    lines_before = len(place.gateway.lines())
+    answers, fault_s, happened_s = await under_load(place, fault)
+    await comes_to_hold(place.store.redis, STREAMS)
+    lines = place.gateway.lines()[lines_before:]
+    place.upstream.proceed.set()
+    assert all(text.endswith("data: [DONE]\n\n") for text in await asyncio.gather(*streams))
+    await comes_to_hold(place.store.redis, 0)
+    place.upstream.proceed.clear()
     assert {each.status for each in answers} <= {200, 429, 503}
     assert {each.code for each in answers if not each.bounded} == {None}
     assert_hardly_later(answers, fault_s)
     assert_one_burst_too_many_at_most(answers)
     lost = (fault_s - LAST_S, happened_s if fault in ("killed", "flushed") else fault_s - LAST_S)
-    assert_rows(answers, await rows_of(tmp_path), lost)
+    assert_rows(answers, await rows_of(place.directory, live=True), lost)
     assert_changes_alone_are_logged(lines, fault)

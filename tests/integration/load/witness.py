@@ -28,7 +28,15 @@ BY_TEXT = {word: name for name, script in SCRIPTS.items() for word in (script.di
 LINE = re.compile(rb"^\d+\.\d+ \[\d+ (?P<who>[^\]]*)\] (?P<words>.*)$", re.DOTALL)
 WORD = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
-ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"a": b"\a", b"b": b"\b"}
+ESCAPED = {
+    **{b"\\%c" % each: b"%c" % each for each in range(256)},
+    **{b"\\x%02x" % each: b"%c" % each for each in range(256)},
+    b"\\n": b"\n",
+    b"\\r": b"\r",
+    b"\\t": b"\t",
+    b"\\a": b"\a",
+    b"\\b": b"\b",
+}
 
 Words = list[bytes]
 
@@ -159,8 +167,7 @@ def read(line: bytes) -> tuple[bytes, Words]:
 
 
 def unescaped(escape: re.Match[bytes]) -> bytes:
-    code = escape[1]
-    return bytes.fromhex(code[1:].decode()) if len(code) == 3 else ESCAPED.get(code, code)
+    return ESCAPED[escape[0]]
 
 
 @asynccontextmanager

@@ -95,7 +95,7 @@ async def post(count: int, valkey: Valkey, directory: Path, **sections: Any) -> 
             await server.open(listener)
             url = f"http://127.0.0.1:{listener.getsockname()[1]}"
             try:
-                async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=20) as client:
+                async with httpx.AsyncClient(base_url=url, trust_env=False, verify=False, timeout=20) as client:
                     yield Post(gateways, app, client)
             finally:
                 await server.close()

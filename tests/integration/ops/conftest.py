@@ -125,7 +125,7 @@ async def serve(view: View, reports: Reports, valkey: Valkey, tmp_path: Path) ->
             server = Server(await stack.enter_async_context(operations(view, config)))
             await server.open(listener)
             stack.push_async_callback(server.close)
-            client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False)
+            client = httpx.AsyncClient(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}", trust_env=False, verify=False)
             return await stack.enter_async_context(client)
 
         yield start

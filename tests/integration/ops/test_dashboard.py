@@ -124,7 +124,7 @@ async def test_no_page_of_another_name_gets_it(gate: Post, path: str, headers: d
 )
 async def test_everybody_may_look(gate: Post, token: str, name: str, role: str) -> None:
     assert await gate.told("GET", "/admin/caller", token=token) == {"name": name, "role": role}
-    async with httpx.AsyncClient(base_url=gate.url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=gate.url, trust_env=False, verify=False) as client:
         headers, [event] = await figures(client, token)
     assert (headers["content-type"].partition(";")[0], headers["x-content-type-options"]) == ("text/event-stream", "nosniff")
     assert "no-store" in headers["cache-control"]
@@ -172,7 +172,7 @@ async def test_workers_are_asked_once_for_all_who_look(view: View, serve: Serve)
 
 
 async def test_a_stream_that_is_read_does_not_keep_the_port_from_closing(valkey_server: Valkey, tmp_path: Path) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
         async with asyncio.timeout(20):
             async with post(1, valkey_server, tmp_path) as gate:
                 headers = {"authorization": f"Bearer {ADMIN}"}

@@ -6,15 +6,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
+import msgspec
 
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
+from tests.fakes.wire import Wire, post
 from tests.integration.load.served import HERE, Served, settings
 from tests.integration.processes.conditions import until
 
 TOKEN = "secret-token-of-the-admin"
-WITHIN_S = 2.0
-BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+WITHIN_S = 15.0
+"""For two workers of a machine that does much else; who is not told of a change would go by the old key for thirty seconds."""
+
+BODY = msgspec.json.encode({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
 
 
 @asynccontextmanager
@@ -26,7 +30,9 @@ async def serving(directory: Path) -> AsyncIterator[tuple[Served, httpx.AsyncCli
         async with Served("gateway", whole, directory) as served:
             [started] = [line for line in served.lines() if line["event"] == "started"]
             headers = {"authorization": f"Bearer {TOKEN}"}
-            async with httpx.AsyncClient(base_url=f"http://{started['ops']}", headers=headers, trust_env=False) as admin:
+            async with httpx.AsyncClient(
+                base_url=f"http://{started['ops']}", headers=headers, trust_env=False, verify=False
+            ) as admin:
 
                 async def both_are_up() -> bool:
                     return [each["state"] for each in (await admin.get("/readyz")).json()["workers"]] == ["ready", "ready"]
@@ -40,9 +46,19 @@ async def statuses(served: Served, secret: str) -> set[int]:
     """Return what a key is answered on connections of their own, which the kernel shares out between the workers."""
     found = set()
     for _ in range(12):
-        async with httpx.AsyncClient(headers={"authorization": f"Bearer {secret}"}, trust_env=False) as client:
-            found.add((await client.post(f"{served.url}/v1/chat/completions", json=BODY)).status_code)
+        async with Wire(served.url) as wire:
+            await wire.send(post(BODY, ("authorization", f"Bearer {secret}"), ("content-type", "application/json")))
+            found.add((await wire.answer()).status)
     return found
+
+
+async def comes_to_answer(served: Served, secret: str, status: int) -> None:
+    """Wait until this is all that a key is answered."""
+
+    async def is_answered() -> bool:
+        return await statuses(served, secret) == {status}
+
+    await until(is_answered, within_s=WITHIN_S)
 
 
 async def test_a_key_of_the_admin_api_is_good_and_gone_at_both_workers(tmp_path: Path) -> None:
@@ -51,13 +67,9 @@ async def test_a_key_of_the_admin_api_is_good_and_gone_at_both_workers(tmp_path:
         assert await statuses(served, made["key"]) == {200}
         limits = {"definition": {"limits": {"rpd": 1}}}
         assert (await admin.patch(f"/admin/keys/{made['id']}", json=limits)).json()["told"]
-        changed_s = time.monotonic()
-        while await statuses(served, made["key"]) != {429}:
-            assert time.monotonic() - changed_s < WITHIN_S
+        await comes_to_answer(served, made["key"], 429)
         assert (await admin.post(f"/admin/keys/{made['id']}/revoke", json={})).json()["told"]
-        revoked_s = time.monotonic()
-        while await statuses(served, made["key"]) != {401}:
-            assert time.monotonic() - revoked_s < WITHIN_S
+        await comes_to_answer(served, made["key"], 401)
         told = (await admin.get("/admin/config")).json()
         path = tmp_path / "gateway.yaml"
         assert (told["path"], told["generation"], len(told["hash"])) == (str(path), 1, 16)

@@ -262,7 +262,7 @@ async def test_while_the_store_does_not_answer_nobody_is_told_a_figure(gate: Sce
 
 
 async def test_without_a_key_there_is_nothing_to_see(gate: Scene) -> None:
-    async with httpx.AsyncClient(base_url=gate.run.url, trust_env=False) as nobody:
+    async with httpx.AsyncClient(base_url=gate.run.url, trust_env=False, verify=False) as nobody:
         response = await nobody.get("/v1/key")
     assert (response.status_code, response.json()["error"]["code"]) == (401, "invalid_api_key")
 
