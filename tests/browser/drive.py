@@ -174,7 +174,7 @@ def made(seen: Seen, pictures: Path) -> str:
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == secret
     page.get_by_role("button", name="Done").click()
-    assert secret not in page.content()
+    page.wait_for_function("secret => !document.documentElement.outerHTML.includes(secret)", arg=secret)
     return str(secret)
 
 

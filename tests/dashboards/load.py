@@ -75,6 +75,7 @@ FAULTS: Mapping[str, Script] = {
 KEYS: Mapping[str, Mapping[str, Any]] = {
     "test": {"plan": "all", "allow_no_limit": True},
     "limited": {"plan": "all", "limits": {"rpm": 1}},
+    "tried": {"plan": "all", "limits": {"rpm": 1, "shadow": True}},
     "alone": {"plan": "all", "limits": {"concurrency": 1}},
     "over": {"plan": "over"},
     "poor": {"plan": "all", "org": "poor"},
@@ -173,6 +174,7 @@ class Load:
             lambda: self.ask("plain", service_tier="priority"),
             lambda: self.ask("m", path="/v1/completions", messages=..., prompt="hi"),
             lambda: self.ask("m", key="limited"),
+            lambda: self.ask("m", key="tried"),
             lambda: self.ask("m", key="over", service_tier="auto", stream=True),
             lambda: self.ask("m", key="over", service_tier="auto"),
             lambda: self.ask("m", key="poor"),
