@@ -155,7 +155,9 @@ async def test_no_tier_starves_and_no_org_is_passed_over(tmp_path: Path) -> None
     statuses: dict[tuple[str, str], set[int]] = {}
     for (status, _), each in zip(answers, asked, strict=True):
         statuses.setdefault(each, set()).add(status)
-    assert statuses.pop(HURRIED) <= {429, 504}, "refused from the queue, or out of time before it came to that"
+    hurried = statuses.pop(HURRIED)
+    assert hurried & {429, 504}, "refused from the queue, or out of time before it came to that"
+    assert hurried <= {200, 429, 504}, "one that came before the others may have its turn in time"
     assert set().union(*statuses.values()) == {200}
 
 
