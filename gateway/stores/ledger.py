@@ -108,6 +108,7 @@ class Ledger:
         Call it when `run` has ended.
         """
         give_up_s = time.monotonic() + timeout_s
+        self._claim_idle_s = self._claim_at_s = 0.0  # the read that `run` was cancelled in may have been handed entries
         empty = False
         while not empty and time.monotonic() < give_up_s:
             busy = await self._guarded(self._turn())

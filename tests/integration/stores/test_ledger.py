@@ -72,6 +72,22 @@ async def test_an_entry_that_outlived_five_consumers_is_buried(redis: Redis, wri
     assert (await lying_in(redis, DEAD))[0][1][b"reason"] == b"delivered 6 times"
 
 
+async def test_what_a_read_was_handed_that_nobody_waited_for_is_stored_before_the_end(
+    redis: Redis, writer: Writer, reader: Reader
+) -> None:
+    tally, tasks = Tally(), Owned()
+    ledger = consumer(redis, writer, tally)
+    consuming = tasks.spawn(ledger.run(), name="consumer")
+    await add(redis, fields("close", 1))
+    await tally.until(at_least(1))
+    consuming.cancel()
+    await asyncio.wait([consuming])
+    await add(redis, fields("close", 2))
+    assert await redis.xreadgroup("ledger", "writer", {KEY: ">"})  # as by the read that was cancelled
+    assert await ledger.flush(5)
+    assert await counts(reader) == {"ok": 2}
+
+
 async def test_a_locked_database_delays_rows_and_costs_no_delivery(
     redis: Redis, writer: Writer, reader: Reader, url: str
 ) -> None:
