@@ -4,6 +4,7 @@
 case; one that begins with `!` is none of the model's, whatever else it is like.
 """
 
+import functools
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from importlib.resources import files
@@ -66,8 +67,9 @@ class PriceList(Section, frozen=True, kw_only=True):
                 return
 
 
+@functools.cache
 def price_list() -> PriceList:
-    """Return the catalogue that is shipped."""
+    """Return the catalogue that is shipped. It is read once: a configuration asks for it at its check and when it is compiled."""
     return decode((files("gateway.config") / FILE).read_bytes())
 
 
