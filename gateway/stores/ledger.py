@@ -118,20 +118,22 @@ class Ledger:
         return empty
 
     async def _guarded(self, work: Awaitable[bool]) -> bool:
-        """Return what `work` returns, and False while a store is away."""
+        """Return what `work` returns, and False while a store is away or there is a fault of ours: rows wait meanwhile."""
         try:
             return await work
-        except OUTAGE as error:
+        except Exception as error:  # noqa: BLE001  told with its place where it is no outage, and tried again
             self._failed(error)
             return False
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, RedisError):
+        expected = isinstance(error, OUTAGE)
+        if isinstance(error, RedisError) or not expected:
             # A lost reply may have handed us entries, and a store that restarted may have lost the group: begin anew.
             self._leading = False
+        if isinstance(error, RedisError):
             self._health.redis_failed("ledger")
         if self._failing is None:  # the log hears of changes only
-            log.error("ledger_failing", error=type(error).__name__, held=len(self._held))
+            log.error("ledger_failing", error=type(error).__name__, held=len(self._held), exc_info=not expected)
         self._failing = type(error).__name__
 
     async def _turn(self) -> bool:

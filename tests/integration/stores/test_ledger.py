@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 
 import pytest
 from redis.asyncio import Redis
@@ -11,6 +12,7 @@ from sqlalchemy import func, select, text
 
 from gateway.stores.database import Reader, Writer
 from gateway.stores.engine import Database
+from gateway.stores.events import Event
 from gateway.stores.schema import ATTEMPTS, EVENTS
 from gateway.stores.stream import Backlog, Stream
 from gateway.tasks import Owned
@@ -86,6 +88,31 @@ async def test_what_a_read_was_handed_that_nobody_waited_for_is_stored_before_th
     assert await redis.xreadgroup("ledger", "writer", {KEY: ">"})  # as by the read that was cancelled
     assert await ledger.flush(5)
     assert await counts(reader) == {"ok": 2}
+
+
+class Faulty(Writer):
+    """One that fails at its first write, as nothing is expected to."""
+
+    faults = 1
+
+    async def write(self, events: Sequence[Event]) -> None:
+        if self.faults:
+            self.faults -= 1
+            raise RuntimeError("a fault of ours")
+        await super().write(events)
+
+
+async def test_a_fault_of_ours_delays_rows_and_ends_nothing(redis: Redis, writer: Writer, reader: Reader, url: str) -> None:
+    tally, tasks = Tally(), Owned()
+    faulty = Faulty(url)
+    consuming = tasks.spawn(consumer(redis, faulty, tally).run(), name="consumer")
+    await add(redis, fields("close", 1))
+    await tally.until(at_least(1))
+    assert not faulty.faults
+    assert await counts(reader) == {"ok": 1}
+    consuming.cancel()
+    await asyncio.wait([consuming])
+    await faulty.close()
 
 
 async def test_a_locked_database_delays_rows_and_costs_no_delivery(
