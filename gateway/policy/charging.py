@@ -119,7 +119,7 @@ def budgets(tenant: Tenant) -> Iterator[Charge]:
 
 
 def budgets_of(charges: Iterable[Charge]) -> tuple[Charge, ...]:
-    """Return what of these budgets are."""
+    """Return those of these charges that are budgets."""
     return tuple(charge for charge in charges if charge.is_budget)
 
 

@@ -29,7 +29,7 @@ class Way(msgspec.Struct, frozen=True, gc=False):
     pool: str = ""
     patience: Patience = NO_PATIENCE
     budgets: tuple[Charge, ...] = ()
-    """What of its charges budgets are: the same for all ways of a key."""
+    """Those of its charges that are budgets: the same for all ways of a key."""
     detour: bool = False
 
 
