@@ -21,7 +21,7 @@ from gateway.stores.refusals import UnstorableError, refusals
 from gateway.stores.retention import forget
 from gateway.stores.rollups import changes, rows_of
 from gateway.stores.schema import ATTEMPTS, EVENTS, HORIZON
-from gateway.stores.versions import admit, check, upgrade
+from gateway.stores.versions import admit, check, current, upgrade
 from gateway.tasks import Owned
 
 Answer = TypeVar("Answer")
@@ -77,7 +77,9 @@ class Writer:
         written. Raises SchemaVersionError.
         """
         if self._database.is_sqlite:
-            await upgrade(self._database)
+            before = await current(self._database)
+            if (schema := await upgrade(self._database)) != before:
+                log.info("database_upgraded", before=before, schema=schema)
             return
         try:
             await admit(self._database)

@@ -18,7 +18,7 @@ Event = MutableMapping[str, Any]
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
-QUIET = ("httpx", "httpcore", "hpack", "aiosqlite", "alembic.runtime.plugins", "uvicorn")
+QUIET = ("httpx", "httpcore", "hpack", "aiosqlite", "alembic", "uvicorn")
 """Loggers that would write a line for each request, statement or listener; their warnings are heard."""
 
 
