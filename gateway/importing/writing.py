@@ -11,7 +11,6 @@ from yaml import SafeLoader
 from gateway.config.problems import Where
 
 WIDTH = 120
-_REMARK_WIDTH = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_.@+/ -]*(:[A-Za-z0-9_.@+/-]+)*", re.ASCII)
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """What JSON leaves in a text as it is, and YAML refuses or takes for a line's end."""
