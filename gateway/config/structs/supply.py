@@ -10,32 +10,13 @@ from msgspec import field
 from gateway.config.scalars import Duration, Factor, ModelName, Name, Period, UsdPerMillion
 from gateway.config.structs.base import Count, Section, Share
 from gateway.policy.catalogue import Secret, Tier
-from gateway.providers import DIALECTS
+from gateway.providers import DIALECTS, PRESETS
 from gateway.wire.request import Endpoint
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-PresetName = Literal[
-    "anthropic",
-    "atoma",
-    "azure",
-    "deepinfra",
-    "deepseek",
-    "fireworks",
-    "gemini",
-    "groq",
-    "llama.cpp",
-    "mistral",
-    "nebius",
-    "ollama",
-    "openai",
-    "openrouter",
-    "sglang",
-    "together",
-    "vllm",
-    "xai",
-]
-"""Those that `gateway/providers/presets.yaml` has, which is read by these names."""
+PresetName = Annotated[str, msgspec.Meta(extra={"words": PRESETS})]
+"""Those that `gateway/providers/presets.yaml` has."""
 
 
 DialectName = Annotated[str, msgspec.Meta(extra={"words": tuple(sorted(DIALECTS))})]
