@@ -1,12 +1,18 @@
 import pytest
 
 from gateway.policy.adjustments import adjust, scoped
-from gateway.policy.catalogue import Capabilities
+from gateway.policy.catalogue import Capabilities, Model, Tier
+from gateway.policy.charging import Target
 from gateway.wire.contracts import NEBIUS, OPENAI, Contract
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import model
 
-SMALL = model("m", max_output_tokens=100, capabilities=Capabilities(max_logprobs=5))
+
+def target(of: Model) -> Target:
+    return Target(of, of.deployments[0], Tier.DEFAULT)
+
+
+SMALL = target(model("m", max_output_tokens=100, capabilities=Capabilities(max_logprobs=5)))
 
 
 def completions(fields: bytes) -> InferenceRequest:
@@ -42,7 +48,7 @@ def test_what_a_model_can_do_is_left_as_it_is(fields: bytes) -> None:
 
 def test_a_model_without_a_declared_bound_lowers_nothing() -> None:
     asked = chat(b'"max_tokens":10000000')
-    assert adjust(asked, model("m"), "acme").request is asked
+    assert adjust(asked, target(model("m")), "acme").request is asked
 
 
 def test_logprobs_beyond_the_model_are_lowered() -> None:
@@ -56,7 +62,7 @@ def test_ignore_eos_is_left_out_and_reported_where_the_model_does_not_declare_it
     asked = completions(b'"ignore_eos":true')
     found = adjust(asked, SMALL, "acme")
     assert (found.request.changes, found.dropped) == ({"ignore_eos": None}, ("ignore_eos",))
-    assert adjust(asked, model("m", capabilities=Capabilities(ignore_eos=True)), "acme").request is asked
+    assert adjust(asked, target(model("m", capabilities=Capabilities(ignore_eos=True))), "acme").request is asked
 
 
 def test_a_cache_key_is_the_orgs_own() -> None:
