@@ -17,8 +17,8 @@ Tiers = tuple[tuple[Way, ...], ...]
 
 
 def differing(model: Model) -> bool:
-    """Return whether any of a model's deployments can do less than the model."""
-    return any(deployment.capabilities is not None for deployment in model.deployments)
+    """Return whether any of a model's deployments can do less than the model, or be told less of what most requests have."""
+    return any(each.capabilities is not None or each.provider.nature.looks_closer for each in model.deployments)
 
 
 def able(tiers: Tiers, request: InferenceRequest) -> Tiers:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.wire.request import Endpoint, InferenceRequest
+from gateway.wire.talk import beyond_messages, has_blank, has_custom_tool, is_openais_choice
 
 Asks = Callable[[InferenceRequest], str | None]
 """Returns the field by which a request asks for something, None where it does not."""
@@ -27,6 +28,11 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     bounded: bool = False
     idle_quirks: tuple[str, ...] = ()
     idle_capabilities: tuple[str, ...] = ()
+
+    @property
+    def looks_closer(self) -> bool:
+        """Return whether it takes a look into what most requests have to tell whether all of it can be said."""
+        return not COMMON.isdisjoint(self.lacks)
 
     def without_store(self) -> "Nature":
         """Return the nature of a provider that may keep nothing, so that there is nothing to come back to."""
@@ -71,6 +77,20 @@ def _blank_stop(request: InferenceRequest) -> str | None:
     return "stop" if isinstance(sequences, tuple) and any(not sequence.strip() for sequence in sequences) else None
 
 
+def _custom_tools(request: InferenceRequest) -> str | None:
+    return "tools" if has_custom_tool(request.members.value("tools") or b"") else None
+
+
+def _allowed_tools(request: InferenceRequest) -> str | None:
+    return "tool_choice" if is_openais_choice(request.members.value("tool_choice") or b"") else None
+
+
+def _turns(request: InferenceRequest) -> str | None:
+    if request.endpoint is Endpoint.CHAT:
+        return beyond_messages(request.members.value("messages") or b"")
+    return "prompt" if request.endpoint is Endpoint.COMPLETIONS and has_blank(request.members.value("prompt") or b"") else None
+
+
 KEPT = ("previous_response_id", "conversation")
 """What asks for something that a provider keeps of other answers."""
 
@@ -88,14 +108,20 @@ ASKS: Mapping[str, Asks] = {
     "web_search": _filled("web_search_options"),
     "blank_stop": _blank_stop,
     "kept": _filled(*KEPT),
+    "custom_tools": _custom_tools,
+    "allowed_tools": _allowed_tools,
+    "turns": _turns,
 }
 """What a request may ask for that a dialect may have no words for."""
+
+COMMON = frozenset({"custom_tools", "allowed_tools", "turns"})
+"""What is asked for inside fields that most requests have: looked for only where a deployment lacks it."""
 
 ASKING = frozenset(
     {"n", "logprobs", "logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "stop_token_ids"}
     | {"functions", "response_format", "modalities", "audio", "web_search_options", "stop", *KEPT}
 )
-"""All fields that `ASKS` looks at: a request with none of them needs no closer look."""
+"""All fields that `ASKS` looks at, those of `COMMON` aside: a request with none of them needs no closer look."""
 
 
 def asks_much(request: InferenceRequest) -> bool:
