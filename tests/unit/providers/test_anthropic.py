@@ -89,7 +89,11 @@ class TestCall:
             ({"response_format": {"type": "text"}}, {}),
             (
                 {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}},
-                {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+                {
+                    "output_config": {
+                        "format": {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}
+                    }
+                },
             ),
             ({"n": 1, "logprobs": False, "presence_penalty": 0, "logit_bias": {}, "functions": [], "modalities": ["text"]}, {}),
         ],
@@ -104,7 +108,7 @@ class TestCall:
 
     def test_what_messages_has_not_is_dropped_and_told(self) -> None:
         fields: dict[str, Any] = {
-            "user": "u",
+            "user": "jo@example.org",
             "seed": 1,
             "metadata": {},
             "store": True,
@@ -116,6 +120,13 @@ class TestCall:
         found = call(**fields, logit_bias={}, nothing=None, **unsafe)
         assert found.dropped == tuple(fields)
         assert sent(**fields) == {}
+
+    def test_a_user_who_is_no_address_is_told(self) -> None:
+        assert (sent(user="u-1"), call(user="u-1").dropped) == ({"metadata": {"user_id": "u-1"}}, ())
+
+    def test_a_schema_that_is_not_there_is_told_of(self) -> None:
+        free = {"type": "json_schema", "json_schema": {"name": "n"}}
+        assert (sent(response_format=free), call(response_format=free).dropped) == ({}, ("response_format",))
 
     def test_what_the_model_could_not_take_is_told_by_whoever_took_it_out(self) -> None:
         request = parse(Endpoint.CHAT, b'{"model":"m","messages":[{"role":"user"}],"ignore_eos":true,"prompt_cache_key":"k"}')
@@ -166,10 +177,23 @@ class TestMessages:
             ("user", [said("Hi")]),
         ]
 
-    @pytest.mark.parametrize("nothing", ["", None, [], [said("")], ...])
+    @pytest.mark.parametrize("nothing", ["", None, [], [said("")], " \n", [said(" "), said("\u00a0")], ...])
     def test_who_says_nothing_has_no_turn(self, nothing: object) -> None:
         empty = {"role": "assistant"} if nothing is ... else {"role": "assistant", "content": nothing}
         assert turns(HI, empty, HI) == [("user", [said("Hi"), said("Hi")])]
+
+    def test_texts_without_a_word_are_left_out(self) -> None:
+        assert turns({"role": "user", "content": [said(" \n"), said(" x ")]}) == [("user", [said(" x ")])]
+        assert "system" not in sent({"role": "system", "content": " "}, HI)
+
+    def test_what_only_the_system_says_is_said_by_the_user(self) -> None:
+        found = sent({"role": "system", "content": "A"}, {"role": "developer", "content": "B"})
+        assert found == {"messages": [{"role": "user", "content": [said("A"), said("B")]}]}
+
+    @pytest.mark.parametrize("begun", ["So \n", [said("So"), said(" \n")], [said("So ")]])
+    def test_an_answer_that_is_begun_ends_in_a_word(self, begun: object) -> None:
+        assert turns(HI, {"role": "assistant", "content": begun})[1] == ("assistant", [said("So")])
+        assert turns(HI, {"role": "assistant", "content": "So "}, HI)[1] == ("assistant", [said("So ")])
 
     def test_calls_and_results(self) -> None:
         calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}} for each in ("c1", "c2")]
@@ -287,10 +311,16 @@ class TestTools:
             {
                 "name": "f",
                 "description": "d",
-                "input_schema": {"type": "object", "properties": {}},
+                "input_schema": {"type": "object", "properties": {}, "additionalProperties": False},
+                "strict": True,
                 "cache_control": {"type": "ephemeral"},
             },
         ]
+
+    def test_who_is_not_strict_is_as_written(self) -> None:
+        for strict in (False, None):
+            offered = {"type": "function", "function": {"name": "f", "strict": strict}}
+            assert sent(tools=[offered])["tools"] == [{"name": "f", "input_schema": {"type": "object"}}]
 
     @pytest.mark.parametrize(
         ("choice", "parallel", "expected"),
@@ -342,6 +372,7 @@ class TestThinking:
             ((), {"tools": [TOOL], "tool_choice": "required"}),
             ((), {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}}),
             (RESULT, {}),
+            ((HI, {"role": "assistant", "content": "So"}), {}),
         ],
     )
     def test_where_messages_would_refuse_to_think_it_is_not_asked_to(self, messages: tuple[Any, ...], fields: Any) -> None:
