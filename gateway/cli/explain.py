@@ -191,6 +191,8 @@ def _target(place: int, target: TargetStep) -> Iterator[str]:
     yield f"{place}. {target.deployment} at {target.tier}"
     share = f", first of its order in {target.first_choice_share:.0%}" if target.first_choice_share < 1 else ""
     word = "no service_tier" if target.provider_tier is None else f"service_tier {target.provider_tier}"
+    if target.provider_priority is not None:
+        word += f", priority {target.provider_priority}"
     yield from _indented(f"{target.tier_class} class; order {target.order}, weight {target.weight:g}{share}; sent {word}")
     hold, cost = target.hold, target.cost
     yield from _indented(f"holds {hold.input_tokens} + {hold.output_tokens} tokens, costs {_money(cost)}: {cost.rule}")

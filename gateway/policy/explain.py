@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidJson, Unauthenticated, Unprocessable, status_of
 from gateway.policy import verdicts, wording
-from gateway.policy.access import may_use, serving_endpoint
+from gateway.policy.access import may_use
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
-from gateway.policy.capabilities import endpoints_for
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Kind
 from gateway.policy.explanation import (
@@ -34,11 +33,10 @@ from gateway.policy.explanation import (
 from gateway.policy.explanation import Refused as Refusal
 from gateway.policy.keys import INCORRECT, check_key, for_project
 from gateway.policy.leases import Buckets
-from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
 from gateway.policy.pricing import in_force
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
-from gateway.policy.tiers import Wish, wish
+from gateway.policy.tiers import PRIORITIES, Wish, wish
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.envelope import detail
 from gateway.wire.members import split
@@ -187,11 +185,9 @@ def _unable(case: Case, models: Mapping[str, Model]) -> Iterator[LeftOut]:
     """Yield the deployments of these models that cannot serve the request."""
     for model_name, found in models.items():
         for deployment in found.deployments:
-            if serving_endpoint(deployment, case.key, endpoints_for(case.request)) is None:
-                rule = wording.cannot_serve(deployment, case.request)
+            rule = wording.unable(deployment, case.key, case.request)
+            if rule is not None:
                 yield LeftOut(model=model_name, deployment=deployment.id, rule=rule)
-            elif (field := unsaid(deployment.provider.nature, case.request)) is not None:
-                yield LeftOut(model=model_name, deployment=deployment.id, rule=wording.cannot_say(deployment, field))
 
 
 def _why_no_fallback(case: Case, model: Model) -> str:
@@ -243,7 +239,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
     adjusted = adjust(
         case.request,
-        target.model,
+        target,
         case.key.org,
         is_bounded=bool(candidate.way.budgets) or deployment.provider.nature.bounded,
     )
@@ -256,6 +252,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         tier=target.tier,
         tier_class=wording.CLASSES[row.precedence],
         provider_tier=deployment.provider.tiers.get(target.tier),
+        provider_priority=PRIORITIES.get(target.tier) if deployment.takes_priority else None,
         order=deployment.order,
         weight=deployment.weight,
         first_choice_share=round(share, 4),

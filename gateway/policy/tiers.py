@@ -30,6 +30,9 @@ WORDS: Mapping[str, Tier] = {
 
 RANK: Mapping[Tier, int] = {Tier.PRIORITY: 3, Tier.DEFAULT: 2, Tier.NO_LIMIT: 2, Tier.OVER_LIMIT: 1, Tier.FLEX: 0}
 
+PRIORITIES: Mapping[Tier, int] = {Tier.PRIORITY: -1, Tier.OVER_LIMIT: 1, Tier.FLEX: 2}
+"""What vLLM's `priority` is for a tier: lower is sooner, and 0 is meant where nothing is sent."""
+
 SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT, Tier.FLEX})
 """Tiers that neither consult nor charge the RPM, TPM and RPD of key and org; concurrency and guards always hold."""
 

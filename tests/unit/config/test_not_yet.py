@@ -17,9 +17,7 @@ OF_A_PROVIDER = {
 }
 OF_A_MODEL = {
     "strategy": "latency",
-    "capabilities.priority_field": "true",
 }
-OF_A_DEPLOYMENT = {"capabilities": "{tools: false}"}
 
 
 def _nested(field: str, value: str) -> str:
@@ -27,10 +25,10 @@ def _nested(field: str, value: str) -> str:
     return f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
 
 
-def _file(provider: str = "", model: str = "", deployment: str = "") -> str:
+def _file(provider: str = "", model: str = "") -> str:
     return f"""
 providers: {{p: {{base_url: https://a, {provider}}}}}
-models: {{m: {{deployments: [{{provider: p, model: m, {deployment}}}], {model}}}}}
+models: {{m: {{deployments: [{{provider: p, model: m}}], {model}}}}}
 """
 
 
@@ -38,7 +36,6 @@ CASES = (
     {path: MINIMAL + text for path, text in ASKED_FOR.items()}
     | {f"providers.*.{field}": _file(provider=_nested(field, value)) for field, value in OF_A_PROVIDER.items()}
     | {f"models.*.{field}": _file(model=_nested(field, value)) for field, value in OF_A_MODEL.items()}
-    | {f"models.*.deployments.*.{field}": _file(deployment=_nested(field, value)) for field, value in OF_A_DEPLOYMENT.items()}
 )
 
 

@@ -51,6 +51,26 @@ def test_asking_for_nothing_needs_nothing(asked: InferenceRequest) -> None:
     check_model(model("m", capabilities=NOTHING), asked)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "body", "param"),
+    [
+        (Endpoint.CHAT, b'"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]}]', "messages"),
+        (
+            Endpoint.MESSAGES,
+            b'"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"u"}}]}]',
+            "messages",
+        ),
+        (Endpoint.RESPONSES, b'"input":[{"role":"user","content":[{"type":"input_image","image_url":"u"}]}]', "input"),
+    ],
+)
+def test_images_are_refused_wherever_they_stand(endpoint: Endpoint, body: bytes, param: str) -> None:
+    asked = parse(endpoint, b'{"model":"m",' + body + b"}")
+    with pytest.raises(UnsupportedParameter, match="'m' does not support images") as raised:
+        check_model(model("m", capabilities=Capabilities(vision=False)), asked)
+    assert raised.value.param == param
+    check_model(model("m"), asked)
+
+
 def test_stops_are_refused_never_cut() -> None:
     with pytest.raises(InvalidValue, match="up to 4") as raised:
         check_model(model("m", capabilities=NOTHING), completions(b'"stop":["a","b","c","d","e"]'))
