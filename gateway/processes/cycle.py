@@ -94,14 +94,15 @@ class Cycle:
             await self._fail()
 
     def take(self, piece: bytes) -> int:
-        """Take a piece of the body. Return how much is unread."""
-        if not self.complete:
-            if self.body:
-                self.body = bytearray(self.body) if isinstance(self.body, bytes) else self.body
-                self.body += piece
-            else:
-                self.body = piece
-            self._tell()
+        """Take a piece of the body. Return how much is unread: of what comes behind an answer nothing, or reading would end."""
+        if self.complete:
+            self.body = b""
+        elif self.body:
+            self.body = bytearray(self.body) if isinstance(self.body, bytes) else self.body
+            self.body += piece
+        else:
+            self.body = piece
+        self._tell()
         return len(self.body)
 
     def end_body(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.processes.protocol import Http1
 from gateway.processes.server import Server, Times
-from tests.fakes.wire import Wire, post, request
+from tests.fakes.wire import Wire, chunked, post, request
 
 RECEIPT_S = 0.1
 
@@ -211,3 +211,19 @@ async def test_an_application_that_is_cut_short_ends_its_connection() -> None:
             task.cancel()
         with contextlib.suppress(ConnectionError):
             assert await wire.ended()
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+async def test_who_writes_all_before_reading_hears_an_answer_that_did_not_wait_for_it(framing: str) -> None:
+    async def refuse(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body"})
+
+    piece = bytes(1_000_000)
+    whole = post(8 * piece, path="/")
+    if framing == "chunks":
+        whole = post(chunked(*8 * [piece]), ("transfer-encoding", "chunked"), path="/", framed=False)
+    async with opened(refuse) as (_, url), Wire(url) as wire, asyncio.timeout(10):
+        for _ in range(2):
+            await wire.send(whole)
+            assert (await wire.answer()).status == 413
