@@ -5,6 +5,7 @@ the field. Fields at a value that asks for nothing need no words. Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +21,8 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     """One dialect's.
 
     `lacks` are names of `ASKS`; `bounded`: it takes no request without a bound of the answer; `idle_quirks` are the fields of
-    `catalogue.Quirks` that it has no use for, `idle_capabilities` those of the configuration's capabilities.
+    `catalogue.Quirks` that it has no use for, `idle_capabilities` those of the configuration's capabilities; `models` are such
+    capabilities by patterns of its models' names, the first that fits.
     """
 
     endpoints: frozenset[Endpoint] = frozenset(Endpoint)
@@ -28,11 +30,16 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     bounded: bool = False
     idle_quirks: tuple[str, ...] = ()
     idle_capabilities: tuple[str, ...] = ()
+    models: Mapping[str, Mapping[str, object]] = {}
 
     @property
     def looks_closer(self) -> bool:
         """Return whether it takes a look into what most requests have to tell whether all of it can be said."""
         return not COMMON.isdisjoint(self.lacks)
+
+    def known_of(self, upstream_model: str) -> Mapping[str, object]:
+        """Return the capabilities that are known of a model by its name."""
+        return next((can for pattern, can in self.models.items() if fnmatchcase(upstream_model, pattern)), {})
 
     def without_store(self) -> "Nature":
         """Return the nature of a provider that may keep nothing, so that there is nothing to come back to."""

@@ -122,6 +122,8 @@ def unable(deployment: Deployment, key: Key, request: InferenceRequest) -> str |
         return _cannot_serve(deployment, request)
     can = deployment.capabilities
     if can is not None and (lack := lacking(can, request)) is not None:
+        if lack.capability == "thinking_off":
+            return "its capabilities.thinking is always"
         return f"its capabilities.{lack.capability} is {str(getattr(can, lack.capability)).lower()}"
     field = unsaid(deployment.provider.nature, request)
     return None if field is None else _cannot_say(deployment, field)

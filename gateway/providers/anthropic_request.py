@@ -11,8 +11,10 @@ import msgspec
 
 from gateway.policy.catalogue import Deployment, Tier
 from gateway.policy.natures import Nature
-from gateway.providers.anthropic_generation import USUAL, Leave, generation
+from gateway.policy.steering import USUAL
+from gateway.providers.anthropic_generation import Leave, generation
 from gateway.providers.anthropic_messages import Block, conversation
+from gateway.providers.anthropic_models import MODELS
 from gateway.providers.anthropic_schema import closed
 from gateway.providers.anthropic_tools import is_forced, tools
 from gateway.providers.anthropic_user import user_id
@@ -30,6 +32,7 @@ NATURE = Nature(
         "finish_chunk_usage",
     ),
     idle_capabilities=("priority_field",),
+    models=MODELS,
 )
 
 USUAL_MAX_TOKENS = 8_192
@@ -62,7 +65,8 @@ def translate(request: InferenceRequest, deployment: Deployment, tier: Tier) -> 
     said, offered = conversation(request.leaving("messages") or b"[]"), tools(request)
     bound = request.max_tokens or USUAL_MAX_TOKENS
     leave = Leave(bound=bound, forced=is_forced(offered), goes_on=said.goes_on)
-    made = generation(request, leave, adaptive=deployment.provider.quirks.adaptive_thinking)
+    is_adaptive = deployment.provider.quirks.adaptive_thinking
+    made = generation(request, leave, "adaptive" if is_adaptive else deployment.thinking)
     schema, user = _schema(request), user_id(request)
     members: Block = {
         "model": deployment.upstream_model,

@@ -3,7 +3,7 @@
 Messages are looked into only for deployments of that API. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -41,17 +41,32 @@ class File(msgspec.Struct, gc=False):
 
 
 class Tool(msgspec.Struct, gc=False):
-    """A tool or a choice among tools, as far as it may be of a kind that only OpenAI has."""
+    """A tool, as far as it may be of a kind that only OpenAI has."""
 
     type: str = ""
     custom: msgspec.Raw = NOTHING
+
+
+class Choice(msgspec.Struct, gc=False):
+    """A choice among tools, in the words of any endpoint."""
+
+    type: str = ""
+    mode: str = ""
+    allowed_tools: "Choice | None" = None
+
+
+class Speaker(msgspec.Struct, gc=False):
+    """A message, as far as it is somebody's."""
+
+    role: str
 
 
 decode_messages = msgspec.json.Decoder(list[Message]).decode
 decode_parts = msgspec.json.Decoder(list[Part]).decode
 decode_file = msgspec.json.Decoder(File).decode
 decode_tools = msgspec.json.Decoder(list[Tool]).decode
-decode_choice = msgspec.json.Decoder(Tool).decode
+decode_choice = msgspec.json.Decoder(Choice).decode
+decode_speakers = msgspec.json.Decoder(list[Speaker]).decode
 decode_texts = msgspec.json.Decoder(str | list[str]).decode
 decode_text = msgspec.json.Decoder(str).decode
 
@@ -102,6 +117,30 @@ def is_openais_choice(choice: bytes) -> bool:
         return choice.startswith(b"{") and decode_choice(choice).type in ("allowed_tools", "custom")
     except msgspec.DecodeError:
         return False
+
+
+def forces_tool(choice: bytes) -> bool:
+    """Return whether by this choice a tool has to be called."""
+    if not choice.startswith(b"{"):
+        return choice == b'"required"'
+    try:
+        found = decode_choice(choice)
+    except msgspec.DecodeError:
+        return False
+    several = found.allowed_tools or found
+    return found.type in ("function", "tool", "any", "custom") or several.mode == "required"
+
+
+def begun(raw: bytes, aside: Container[str]) -> int | None:
+    """Return the place of an assistant's message that has the last word, roles `aside` left out; None where none has."""
+    try:
+        speakers = decode_speakers(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    last = next((place for place in reversed(range(len(speakers))) if speakers[place].role not in aside), None)
+    if last is None or speakers[last].role != "assistant":
+        return None
+    return last if _speaks(decode_messages(raw)[last]) else None
 
 
 def _strange(message: Message) -> Iterator[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.errors import InvalidValue, Unprocessable, UnsupportedParameter
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
-from gateway.policy.catalogue import Capabilities
+from gateway.policy.means import Capabilities
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import key, model, request
 

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from gateway.policy.catalogue import (
     Budget,
-    Capabilities,
     Catalogue,
     Deployment,
     Dynamic,
@@ -21,6 +20,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.explain import Asked, barred, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
+from gateway.policy.means import Capabilities
 from gateway.policy.prices import Price
 from gateway.providers import NATURES
 from gateway.wire.request import Endpoint, InferenceRequest

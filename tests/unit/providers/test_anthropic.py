@@ -23,18 +23,19 @@ HI = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def raw_call(body: bytes, of: Provider = PROVIDER, tier: Tier = Tier.DEFAULT) -> Call:
-    deployment = Deployment(id="d", provider=of, upstream_model="up-internal")
+def raw_call(body: bytes, of: Provider = PROVIDER, tier: Tier = Tier.DEFAULT, thinking: str = "budget") -> Call:
+    deployment = Deployment(id="d", provider=of, upstream_model="up-internal", thinking=thinking)
     return Anthropic(of).call(parse(Endpoint.CHAT, body), deployment, tier, last=True)
 
 
-def call(*messages: Any, of: Provider = PROVIDER, **fields: Any) -> Call:
-    return raw_call(msgspec.json.encode({"model": "public", "messages": messages or [HI], **fields}), of)
+def call(*messages: Any, of: Provider = PROVIDER, thinking: str = "budget", **fields: Any) -> Call:
+    body = msgspec.json.encode({"model": "public", "messages": messages or [HI], **fields})
+    return raw_call(body, of, thinking=thinking)
 
 
-def sent(*messages: Any, of: Provider = PROVIDER, **fields: Any) -> dict[str, Any]:
+def sent(*messages: Any, of: Provider = PROVIDER, thinking: str = "budget", **fields: Any) -> dict[str, Any]:
     """Return what is sent, without what is the same in every call."""
-    body: dict[str, Any] = msgspec.json.decode(call(*messages, of=of, **fields).body)
+    body: dict[str, Any] = msgspec.json.decode(call(*messages, of=of, thinking=thinking, **fields).body)
     usual = {"model": "up-internal", "max_tokens": 8192, "service_tier": "standard_only"}
     usual |= {} if messages else {"messages": body["messages"]}
     return {name: value for name, value in body.items() if usual.get(name) != value}
@@ -394,6 +395,22 @@ class TestThinking:
         assert found["output_config"] == {"effort": "high"}
         assert sent(of=adaptive, reasoning_effort="minimal")["output_config"] == {"effort": "low"}
         assert sent(of=adaptive) == {}
+
+    @pytest.mark.parametrize("thinking", ["adaptive", "always"])
+    def test_a_deployment_says_how_it_thinks(self, thinking: str) -> None:
+        found = sent(thinking=thinking, reasoning_effort="high")
+        assert found == {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}}
+
+    def test_who_chooses_alone_is_told_not_to_think(self) -> None:
+        assert sent(thinking="adaptive", reasoning_effort="none", temperature=0) == {
+            "thinking": {"type": "disabled"},
+            "temperature": 0,
+        }
+        assert sent(thinking="adaptive") == {}
+
+    def test_the_quirk_of_a_provider_wins(self) -> None:
+        adaptive = msgspec.structs.replace(PROVIDER, quirks=Quirks(adaptive_thinking=True))
+        assert sent(of=adaptive, thinking="budget", reasoning_effort="high")["thinking"]["type"] == "adaptive"
 
 
 class TestAnswer:
