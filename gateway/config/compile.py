@@ -91,6 +91,7 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
             offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",
+        lacks=frozenset(provider.lacks),
         allow_store=provider.allow_store,
         hears_out=provider.on_disconnect == "drain",
         names_tier_always=provider.tier_echo == "always",

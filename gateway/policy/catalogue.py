@@ -134,6 +134,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     quirks: Quirks = Quirks()
     forward_unknown_fields: bool = True
+    lacks: frozenset[str] = frozenset()
+    """Fields of a body that it refuses."""
     allow_store: bool = False
     hears_out: bool = False
     """An answer whose client has left is read on for its usage; else the provider is cancelled."""

@@ -22,7 +22,8 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
 
     `lacks` are names of `ASKS`; `bounded`: it takes no request without a bound of the answer; `idle_quirks` are the fields of
     `catalogue.Quirks` that it has no use for, `idle_capabilities` those of the configuration's capabilities; `models` are such
-    capabilities by patterns of its models' names, the first that fits.
+    capabilities by patterns of its models' names, the first that fits; `passes_fields`: it sends the client's own fields, of
+    which a provider may lack some.
     """
 
     endpoints: frozenset[Endpoint] = frozenset(Endpoint)
@@ -30,6 +31,7 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     bounded: bool = False
     idle_quirks: tuple[str, ...] = ()
     idle_capabilities: tuple[str, ...] = ()
+    passes_fields: bool = True
     models: Mapping[str, Mapping[str, object]] = {}
 
     @property

@@ -12,6 +12,7 @@ from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
+from gateway.policy.lacking import lacked
 from gateway.policy.natures import KEPT, unsaid
 from gateway.policy.prices import Exact, Price, Stepped
 from gateway.policy.pricing import Tariff
@@ -125,6 +126,8 @@ def unable(deployment: Deployment, key: Key, request: InferenceRequest) -> str |
         if lack.capability == "thinking_off":
             return "its capabilities.thinking is always"
         return f"its capabilities.{lack.capability} is {str(getattr(can, lack.capability)).lower()}"
+    if (field := lacked(deployment.provider.lacks, request)) is not None:
+        return f"providers.{deployment.provider.name}.lacks has '{field}'"
     field = unsaid(deployment.provider.nature, request)
     return None if field is None else _cannot_say(deployment, field)
 

@@ -33,6 +33,7 @@ NATURE = Nature(
     ),
     idle_capabilities=("priority_field",),
     models=MODELS,
+    passes_fields=False,
 )
 
 USUAL_MAX_TOKENS = 8_192

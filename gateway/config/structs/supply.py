@@ -52,7 +52,7 @@ class Provider(Section, frozen=True, kw_only=True):
     what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential. `proxy` needs
     `transport: httpx`. `allow_store` lets a client's `store` through. `tier_echo` is what an answer means that names no tier:
     that it had the one that was sent, or (`when_applied`) default where that is lower. `api_version` is that of Azure's classic
-    endpoint.
+    endpoint. `lacks` are fields of a body that it refuses.
     """
 
     preset: PresetName | None = None
@@ -66,6 +66,7 @@ class Provider(Section, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     allow_http: bool = False
     unknown_fields: Literal["forward", "drop"] = "forward"
+    lacks: tuple[Text, ...] = ()
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     transport: Literal["http1", "httpx"] = "http1"
     headers: dict[str, Secret] = {}
