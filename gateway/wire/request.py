@@ -15,7 +15,7 @@ from gateway.faults import FieldError
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.fields import CHAT, COMPLETIONS, COUNTED, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY, RESPONSES
 from gateway.wire.members import Members, splice, split
-from gateway.wire.prompts import Prompt, text_tokens
+from gateway.wire.prompts import TOKENS_PER_FILE, Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
 
 
@@ -63,6 +63,7 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prompt_tokens: int
     include_usage: bool | None
     text_bytes: int = 0
+    best_of: int = 1
     files: int = 0
     """Images and sounds inside messages: of their tokens nobody knows before the provider tells."""
     token_prompt: bool = False
@@ -71,6 +72,11 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Every known field that is there and not null, as its reader returned it: what capabilities are judged by."""
     changes: Mapping[str, bytes | None] = {}
     """What the gateway itself changes in the body before it leaves, by name: JSON text, or None to leave the field out."""
+
+    @property
+    def made(self) -> int:
+        """Return how many answers are made of each prompt, of which the client gets `n`: all of them are paid for."""
+        return max(self.n, self.best_of)
 
     @property
     def wants_running_usage(self) -> bool:
@@ -101,8 +107,11 @@ class Table(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
 
 
-OFFERED = frozenset({"tools", "functions", "system", "instructions"})
-"""What the model may call and is to know: providers put it in front of the prompt, and count it."""
+BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""What clients call the bound of an answer: the smallest counts."""
+
+OFFERED = frozenset({"tools", "functions", "system", "instructions", "suffix", "response_format", "text", "prediction"})
+"""What the model reads besides: what it may call, is to know, to fit or to keep to. Providers count it with the prompt."""
 
 TABLES: Mapping[Endpoint, Table] = {
     Endpoint.CHAT: Table(CHAT, "messages"),
@@ -210,6 +219,7 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
     if not OFFERED.isdisjoint(found):
         text_bytes += sum(len(members.value(name) or b"") for name in OFFERED & found.keys())
         prompt_tokens += text_tokens(text_bytes) - text_tokens(asked.text_bytes)
+    pictures = 0 if values.data is None else sum(map(len, values.data.values()))
     named = (values.max_tokens, values.max_completion_tokens, values.max_output_tokens)
     bounds = [bound for bound in named if bound is not None]
     options = values.stream_options
@@ -224,10 +234,11 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
         fail_fast=values.fail_fast,
         max_tokens=min(bounds, default=None),
         n=values.n,
+        best_of=values.best_of,
         prompts=asked.prompts,
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=prompt_tokens + TOKENS_PER_FILE * pictures,
         text_bytes=text_bytes,
-        files=asked.files,
+        files=asked.files + pictures,
         include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage.get(endpoint, False)),
         token_prompt=asked.of_tokens,
         fields=found,
@@ -249,4 +260,6 @@ class Obeyed(msgspec.Struct, gc=False):
     max_completion_tokens: int | None = None
     max_output_tokens: int | None = None
     n: int = 1
+    best_of: int = 1
     stream_options: dict[str, bool] | None = None
+    data: dict[str, list[str]] | None = None

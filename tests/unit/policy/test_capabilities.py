@@ -1,10 +1,12 @@
+from functools import partial
 from typing import Any
 
 import pytest
 
-from gateway.errors import InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
 from gateway.policy.catalogue import Capabilities
+from gateway.wire.contracts import NEBIUS
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import key, model, request
 
@@ -90,6 +92,32 @@ def test_a_key_bounds_what_is_asked_at_once(fields: dict[str, Any], error: type[
     with pytest.raises(error):
         check_key_bounds(key(max_n=2), request("m", **fields))
     check_key_bounds(key(max_n=2), request("m", n=2, prompts=32))
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"), [({"n": 3}, "n"), ({"n": 1, "best_of": 3}, "best_of"), ({"n": 3, "best_of": 2}, "n")]
+)
+def test_answers_that_are_made_count_as_answers_that_are_given(fields: dict[str, int], field: str) -> None:
+    asked = request("m", **fields)
+    for check in (partial(check_key_bounds, key(max_n=2), asked), partial(check_model, model("m", max_n=2), asked)):
+        with pytest.raises(InvalidValue, match=f"{field} up to 2") as raised:
+            check()
+        assert raised.value.param == field
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'"max_tokens":11', "max_tokens"),
+        (b'"max_completion_tokens":11', "max_completion_tokens"),
+        (b'"max_tokens":12,"max_completion_tokens":11', "max_completion_tokens"),
+    ],
+)
+def test_the_field_is_named_that_the_client_wrote(body: bytes, field: str) -> None:
+    asked = parse(Endpoint.CHAT, b'{"model":"m","messages":[{"role":"user"}],' + body + b"}", NEBIUS)
+    with pytest.raises(ContextLengthExceeded) as raised:
+        check_model(model("m", max_output_tokens=10), asked)
+    assert raised.value.param == field
 
 
 @pytest.mark.parametrize(
