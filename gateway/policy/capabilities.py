@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
-from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter, UnsupportedPrompt
-from gateway.faults import FieldError
+from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
 from gateway.policy.catalogue import Capabilities, Deployment, Key, Model
 from gateway.wire.pictures import has_pictures
 from gateway.wire.prompts import Prompt
@@ -138,12 +137,10 @@ def together(several: Sequence[Capabilities]) -> Capabilities:
 
 
 def check_key_bounds(key: Key, request: InferenceRequest) -> None:
-    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue` and `Unprocessable`."""
+    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue`."""
     if key.max_n is not None and request.made > key.max_n:
         name = made_of(request)
         raise InvalidValue(f"This key allows {name} up to {key.max_n}", param=name)
-    if request.endpoint.generates and request.prompts > key.max_prompts:
-        raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))
 
 
 THROUGH_CHAT: Mapping[Endpoint, tuple[Endpoint, Endpoint]] = {

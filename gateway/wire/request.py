@@ -5,7 +5,7 @@ rest untouched: fields that nothing here names travel byte for byte. Token count
 and limits apply is decided elsewhere. Pure.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -126,18 +126,28 @@ COUNT = Table(COUNTED, "messages")
 """A message whose tokens are only counted: it has no answer to be bounded."""
 
 
-def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: Table | None = None) -> InferenceRequest:
-    """Read a request body as a contract has it; `table` is another than the endpoint's own.
+Judge = Callable[[Mapping[str, object]], Iterable[FieldError]]
+"""Finds what is wrong with values whose shape is right."""
+
+
+def parse(
+    endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: Table | None = None, judge: Judge | None = None
+) -> InferenceRequest:
+    """Read a request body as a contract has it; `table` is another than the endpoint's own, what `judge` finds is bad as well.
 
     Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once), `InvalidValue`
     (fields that contradict each other) and `UnsupportedParameter` (what no provider is asked for).
     """
     table = table or TABLES[endpoint]
     try:
-        members = _merge_extra_body(split(body))
-        found = _read(members, table, contract)
+        members, wrong = _merge_extra_body(split(body))
+        found, more = _read(members, table, contract)
     except RecursionError:
         raise InvalidJson("The body is nested too deeply") from None
+    if judge is not None:
+        more += judge(found)
+    if wrong or more:
+        raise Unprocessable((*more, *wrong))
     if found.get("background"):
         raise UnsupportedParameter(
             "An answer in the background would have nobody to count it: ask for a stream", param="background"
@@ -147,18 +157,8 @@ def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: T
     return _request(endpoint, contract, members, found)
 
 
-def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
-    """Refuse entries of `models` that are no plain names: `deploy_id:`, addresses and revisions, unless exactly so registered.
-
-    Raises `Unprocessable` with every such entry.
-    """
-    bad = [place for place, name in enumerate(models) if ":" in name and name not in known]
-    if bad:
-        text = "Input should be a plain model name, without a deployment, an address or a revision"
-        raise Unprocessable(tuple(FieldError(("body", "models", place), text, "value_error") for place in bad))
-
-
-def _read(members: Members, table: Table, contract: Contract) -> dict[str, object]:
+def _read(members: Members, table: Table, contract: Contract) -> tuple[dict[str, object], list[FieldError]]:
+    """Return the values of known fields that are there, and what is wrong with the others."""
     given = {name: value for name, value in members.values().items() if value != b"null"}
     if "models" in given:
         given.pop("model", None)
@@ -166,7 +166,7 @@ def _read(members: Members, table: Table, contract: Contract) -> dict[str, objec
     missing = [] if is_whole and not table.required else _missing(table, given)
     found: dict[str, object] = {}
     fields = table.fields
-    wrong: list[FieldError] = []
+    wrong: list[FieldError] = missing
     for name, value in given.items():
         reader = fields.get(name)
         if reader is not None:
@@ -175,9 +175,7 @@ def _read(members: Members, table: Table, contract: Contract) -> dict[str, objec
             except Wrong as error:
                 wrong += error.at("body", name)
     wrong += _beyond(found, contract)
-    if missing or wrong:
-        raise Unprocessable((*missing, *wrong))
-    return found
+    return found, wrong
 
 
 def _beyond(found: Mapping[str, object], contract: Contract) -> Iterator[FieldError]:
@@ -194,22 +192,29 @@ def _missing(table: Table, given: Container[str]) -> list[FieldError]:
     return [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
 
 
-def _merge_extra_body(members: Members) -> Members:
-    """Lift what is in `extra_body` to the top, where an explicit field wins, so that everything below sees one body."""
+def _merge_extra_body(members: Members) -> tuple[Members, list[FieldError]]:
+    """Lift what is in `extra_body` to the top, where an explicit field wins, so that everything below sees one body.
+
+    Return what is wrong with it besides, none of which is lifted.
+    """
     raw = members.value("extra_body")
     if raw is None:
-        return members
+        return members, []
     if raw == b"null":
-        return split(splice(members, {"extra_body": None}))
+        return split(splice(members, {"extra_body": None})), []
     if not raw.startswith(b"{"):
-        raise Unprocessable((FieldError(("body", "extra_body"), "Input should be an object", "dict_type"),))
-    extra = split(raw)
-    refused = [name for name in extra.raws if name in REFUSED_IN_EXTRA_BODY]
-    if refused:
-        text = "This field belongs at the top of the body"
-        raise Unprocessable(tuple(FieldError(("body", "extra_body", name), text, "extra_forbidden") for name in refused))
-    lifted = {name: value for name, value in extra.values().items() if name not in members.raws}
-    return split(splice(members, {"extra_body": None, **lifted}))
+        return members, [FieldError(("body", "extra_body"), "Input should be an object", "dict_type")]
+    extra = split(raw).values()
+    text = "This field belongs at the top of the body"
+    refused = [
+        FieldError(("body", "extra_body", name), text, "extra_forbidden") for name in extra if name in REFUSED_IN_EXTRA_BODY
+    ]
+    lifted = {
+        name: value
+        for name, value in extra.items()
+        if name not in REFUSED_IN_EXTRA_BODY and members.value(name) in (None, b"null")
+    }
+    return split(splice(members, {"extra_body": None, **lifted})), refused
 
 
 def _request(endpoint: Endpoint, contract: Contract, members: Members, found: dict[str, object]) -> InferenceRequest:
