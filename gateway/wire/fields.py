@@ -94,6 +94,7 @@ COMPLETIONS: Mapping[str, Reader[object]] = {
 EMBEDDINGS: Mapping[str, Reader[object]] = {
     **{name: SHARED[name] for name in ("model", "models", "fail_fast", "service_tier", "user")},
     "input": inputs,
+    "prompt_cache_key": text,
     "encoding_format": one_of("float", "base64"),
     "dimensions": integer(1, MOST_DIMENSIONS),
 }

@@ -141,6 +141,15 @@ async def test_what_stands_beside_an_error_of_anything_else(gate: Scene, prefix:
     assert told.get("detail") == (None if prefix == V1 else told["error"]["message"])
 
 
+@pytest.mark.parametrize(
+    "path", ["/health", "/openapi.json", *(f"{prefix}{path}" for prefix in PREFIXES for path in ("/models", "/key"))]
+)
+async def test_what_may_be_got_may_be_asked_for_its_head(gate: Scene, path: str) -> None:
+    got, asked = await gate.run.client.get(path), await gate.run.client.head(path)
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert asked.headers["content-length"] == got.headers["content-length"]
+
+
 async def test_how_a_model_is_listed(gate: Scene) -> None:
     async def listed(url: str) -> Any:
         answer = await gate.run.client.get(url)
