@@ -12,9 +12,7 @@ from gateway.policy.charging import Target
 from gateway.policy.estimates import longest_output_tokens
 from gateway.policy.steering import is_free, left_out
 from gateway.wire.fields import MOST_OUTPUT_TOKENS
-from gateway.wire.request import Endpoint, InferenceRequest
-
-BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+from gateway.wire.request import BOUNDS, Endpoint, InferenceRequest
 
 ADJUSTABLE = frozenset({"logprobs", "ignore_eos", "prompt_cache_key"})
 """What may be changed beside the bounds of the output."""

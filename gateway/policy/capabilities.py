@@ -3,14 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
-from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter, UnsupportedPrompt
-from gateway.faults import FieldError
+from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
 from gateway.policy.catalogue import Deployment, Key, Model
 from gateway.policy.means import Capabilities
 from gateway.policy.steering import is_free, unsteered
 from gateway.wire.pictures import has_pictures
 from gateway.wire.prompts import Prompt
-from gateway.wire.request import TABLES, Endpoint, InferenceRequest
+from gateway.wire.request import BOUNDS, TABLES, Endpoint, InferenceRequest
 
 Needs = Callable[[InferenceRequest], str | None]
 """Returns the field by which a request needs a capability, None where it does not."""
@@ -67,15 +66,26 @@ def check_model(model: Model, request: InferenceRequest) -> None:
     """
     if model.capabilities.endpoints is not None and request.endpoint not in model.capabilities.endpoints:
         raise UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")
-    if model.max_n is not None and request.n > model.max_n:
-        raise InvalidValue(f"The model '{model.name}' allows n up to {model.max_n}", param="n")
+    if model.max_n is not None and request.made > model.max_n:
+        name = made_of(request)
+        raise InvalidValue(f"The model '{model.name}' allows {name} up to {model.max_n}", param=name)
     most_tokens = model.max_output_tokens
     if request.contract.refuses_longer and most_tokens is not None and (request.max_tokens or 0) > most_tokens:
         text = f"The model '{model.name}' gives up to {most_tokens} tokens"
-        raise ContextLengthExceeded(text, param=request.endpoint.bound)
+        raise ContextLengthExceeded(text, param=bound_by(request))
     lack = lacking(model.capabilities, request)
     if lack is not None:
         raise refusal(model.name, model.capabilities, lack)
+
+
+def made_of(request: InferenceRequest) -> str:
+    """Return the field that says how many answers are made of each prompt."""
+    return "n" if request.made == request.n else "best_of"
+
+
+def bound_by(request: InferenceRequest) -> str:
+    """Return the field by which the client has bounded its answer."""
+    return next((name for name in BOUNDS if request.fields.get(name) == request.max_tokens), request.endpoint.bound)
 
 
 NEEDING = frozenset({"tools", "functions", "data", "logprobs", "top_logprobs", "response_format", "suffix", "echo"} | {*STOPS})
@@ -131,11 +141,10 @@ def together(several: Sequence[Capabilities]) -> Capabilities:
 
 
 def check_key_bounds(key: Key, request: InferenceRequest) -> None:
-    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue` and `Unprocessable`."""
-    if key.max_n is not None and request.n > key.max_n:
-        raise InvalidValue(f"This key allows n up to {key.max_n}", param="n")
-    if request.endpoint.generates and request.prompts > key.max_prompts:
-        raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))
+    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue`."""
+    if key.max_n is not None and request.made > key.max_n:
+        name = made_of(request)
+        raise InvalidValue(f"This key allows {name} up to {key.max_n}", param=name)
 
 
 THROUGH_CHAT: Mapping[Endpoint, tuple[Endpoint, Endpoint]] = {

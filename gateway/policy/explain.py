@@ -31,6 +31,7 @@ from gateway.policy.explanation import (
     Waiting,
 )
 from gateway.policy.explanation import Refused as Refusal
+from gateway.policy.fields import bad_values
 from gateway.policy.keys import INCORRECT, check_key, for_project
 from gateway.policy.leases import Buckets
 from gateway.policy.patience import Patience
@@ -93,7 +94,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
         check_key(replace(key, ips=()), None, asked.now_unix_s)
         key = for_project(key, urlencode({"ai_project_id": asked.project or ""}).encode())
         found = replace(found, caller=_caller(key))
-        request = parse(asked.endpoint, asked.body, asked.contract)
+        request = parse(asked.endpoint, asked.body, asked.contract, judge=bad_values(key, catalogue.names))
         wanted = wish(request.service_tier, key, asked.endpoint)
         found = replace(found, tier=wording.tier(request, key, wanted))
         case = Case(catalogue, key, request, wanted, int(asked.now_unix_s * 1000))

@@ -26,7 +26,7 @@ from gateway.policy.pricing import near, timetable
 from gateway.policy.remembered import Remembered
 from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.policy.ways import Way, weighted_order
-from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
+from gateway.wire.request import Endpoint, InferenceRequest
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -127,7 +127,6 @@ class Planner:
             if known is None:
                 known = self._chains[found] = self._servers_chain(key, found[2])
             return known
-        refuse_entries(request.models, self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
         for name in request.models:
             model = find_model(name, key, self._catalogue.names)

@@ -69,11 +69,18 @@ def wish(word: str | None, key: Key, endpoint: Endpoint, contract: Contract = OP
         )
     tier = WORDS.get(word)
     if tier is None:
-        known = "'auto', 'default', 'priority', 'flex' or 'no-limit'"
-        raise Unprocessable((FieldError(("body", "service_tier"), f"Input should be {known}", "enum"),))
+        raise Unprocessable((UNKNOWN_WORD,))
     if not _entitled(tier, key):
         raise InvalidValue(f"The service tier '{tier}' is not allowed for this key", param="service_tier")
     return Wish(tier, named=True)
+
+
+UNKNOWN_WORD = FieldError(("body", "service_tier"), "Input should be 'auto', 'default', 'priority', 'flex' or 'no-limit'", "enum")
+
+
+def unknown_word(word: str) -> FieldError | None:
+    """Return what is wrong with a word that names no tier, None for one that may be understood."""
+    return None if word in WORDS or word in ("auto", Tier.OVER_LIMIT) else UNKNOWN_WORD
 
 
 def absent(key: Key, endpoint: Endpoint, contract: Contract = OPENAI) -> str:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from gateway.policy.access import serving_endpoint
 from gateway.policy.admission import Precedence, Row
-from gateway.policy.capabilities import endpoints_for, lacking, takes, unsaid_in_chat
+from gateway.policy.capabilities import endpoints_for, lacking, made_of, takes, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
@@ -177,9 +177,9 @@ def _output(request: InferenceRequest, model: Model, row: Row) -> tuple[str, str
         if held == FEWEST_TOKENS:
             return "fewest", f"{FEWEST_TOKENS}, the least without max_tokens"
         return "bucket_share", f"1/{SHARE_OF_BUCKET} of the smallest token bucket ({bucket}) without max_tokens"
-    outputs = request.n * request.prompts
+    outputs = request.made * request.prompts
     each = held // outputs
-    times = f" x n {request.n} x prompts {request.prompts}" if outputs > 1 else ""
+    times = f" x {made_of(request)} {request.made} x prompts {request.prompts}" if outputs > 1 else ""
     if request.max_tokens == each:
         return "max_tokens", f"max_tokens {each}{times}"
     if model.max_output_tokens == each:

@@ -1,7 +1,6 @@
 """HTTP/1.1 over httptools for uvicorn's server: who is told of a departure, what rubbish hears, how long a request may take.
 
-Requests that come in a row on one connection wait for each other. uvicorn's own class leaves most of this open, and takes a tenth
-more of the work of a request.
+Requests that come in a row on one connection wait for each other. uvicorn's own class leaves most of this open.
 """
 
 import asyncio

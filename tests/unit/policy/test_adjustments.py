@@ -98,6 +98,8 @@ def test_a_cache_key_is_the_orgs_own() -> None:
     found = adjust(chat(b'"prompt_cache_key":"chat-42"'), SMALL, "acme")
     assert found.request.changes == {"prompt_cache_key": b'"%b"' % scoped("chat-42", "acme").encode()}
     assert (found.lowered, found.dropped) == ((), ())
+    vectors = parse(Endpoint.EMBEDDINGS, b'{"model":"m","input":"x","prompt_cache_key":"chat-42"}')
+    assert adjust(vectors, SMALL, "acme").request.changes == found.request.changes
     keys = {scoped(key, org) for key in ("chat-42", "chat-43", "") for org in ("acme", "other")}
     assert len(keys) == 6
     assert {len(key) for key in keys} == {32}
