@@ -243,6 +243,7 @@ def rates(price: Price, sold: Stepped, tariff: Tariff) -> Rates:
         output_nano_usd_per_token=figure(sold.output),
         cached_input_nano_usd_per_token=None if sold.cached_input is None else figure(sold.cached_input),
         cache_write_nano_usd_per_token=None if sold.cache_write is None else figure(sold.cache_write),
+        cache_write_1h_nano_usd_per_token=None if sold.cache_write_1h is None else figure(sold.cache_write_1h),
         reasoning_nano_usd_per_token=None if sold.reasoning is None else figure(sold.reasoning),
         per_request_nano_usd=figure(sold.per_request),
         steps=tuple(steps),

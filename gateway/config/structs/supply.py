@@ -120,6 +120,7 @@ class PartRates(Section, frozen=True, kw_only=True):
     output: UsdPerMillion | None = None
     cached_input: UsdPerMillion | None = None
     cache_write: UsdPerMillion | None = None
+    cache_write_1h: UsdPerMillion | None = None
     reasoning: UsdPerMillion | None = None
     per_request: Factor | None = None
 
@@ -147,6 +148,7 @@ class Price(Section, frozen=True, kw_only=True):
     output: UsdPerMillion
     cached_input: UsdPerMillion | None = None
     cache_write: UsdPerMillion | None = None
+    cache_write_1h: UsdPerMillion | None = None
     reasoning: UsdPerMillion | None = None
     per_request: Factor | None = None
     steps: tuple[PriceStep, ...] = ()

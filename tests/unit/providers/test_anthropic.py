@@ -423,6 +423,20 @@ class TestAnswer:
         cost = (10 * 1000 + 85 * 100 + 5 * 1250 + 20 * 2000) / 1e9
         assert msgspec.json.decode(found.body)["usage"]["estimated_cost"] == cost
 
+    def test_what_is_cached_for_an_hour_costs_more(self) -> None:
+        price = Price(input=1000, output=2000, cached_input=100, cache_write=1250, cache_write_1h=2000)
+        priced = msgspec.structs.replace(EDITS, tariff=Tariff(price))
+        kept = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}
+        found = DIALECT.answer(message(cache_creation_input_tokens=50, cache_creation=kept), priced)
+        assert isinstance(found, Answer)
+        assert found.usage == Usage(input=60, output=20, cache_write=50, cache_write_1h=30)
+        cost = (10 * 1000 + 20 * 1250 + 30 * 2000 + 20 * 2000) / 1e9
+        assert msgspec.json.decode(found.body)["usage"]["estimated_cost"] == cost
+        kept = {"ephemeral_5m_input_tokens": 50, "ephemeral_1h_input_tokens": 0}
+        found = DIALECT.answer(message(cache_creation_input_tokens=50, cache_creation=kept), priced)
+        assert isinstance(found, Answer)
+        assert b"cache_write_1h_tokens" not in found.body
+
     @pytest.mark.parametrize(
         ("tier", "word", "shown"),
         [
