@@ -4,6 +4,7 @@ import ssl
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.job import Snapshot
 from gateway.policy.catalogue import Catalogue, Deployment, Provider, Timeouts
@@ -96,6 +97,15 @@ def line_of(deployment: Deployment, timeouts: Timeouts) -> Line:
     return Line(provider.base_url, provider.transport, provider.proxy, trusted, timeouts, most)
 
 
+def accounts(provider: Provider) -> dict[str, Provider]:
+    """Return a provider with each of its credentials as the one that is sent, by that one's name."""
+    keys = (provider.api_key, *provider.further_keys)
+    return {
+        name: replace(provider, api_key=key, further_keys=keys[:place] + keys[place + 1 :])
+        for place, (name, key) in enumerate(zip(provider.credentials, keys, strict=True))
+    }
+
+
 def snapshot_of(
     catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float, pepper: bytes
 ) -> Snapshot:
@@ -104,7 +114,7 @@ def snapshot_of(
     return Snapshot(
         catalogue=catalogue,
         planner=Planner(catalogue, experience),
-        dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
+        dialects={name: DIALECTS[each.dialect](each) for one in providers.values() for name, each in accounts(one).items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),
         hash_user=lambda org, user: user_hash(pepper, org, user),

@@ -21,12 +21,13 @@ from gateway.policy.catalogue import (
     TierTerms,
 )
 from gateway.policy.charges import Charge, Reach
+from gateway.policy.ends import RATE_LIMIT, End, end_class, refusal_status
 from gateway.policy.estimates import LONGEST_HOLD_TOKENS
 from gateway.policy.experience import Experience
 from gateway.policy.limits import budget_charges, charges
 from gateway.policy.patience import NO_PATIENCE
 from gateway.policy.prices import Price
-from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, refusal_status, remaining
+from gateway.policy.routing import Plan, Planner, remaining
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import catalogue, deployment, key, model, provider, request
