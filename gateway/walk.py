@@ -230,8 +230,8 @@ class Walk:
         if any(each.deployment is target.deployment for each in behind):
             self._job.reservation.record.limited = reason_of(refusal)
             return  # the same deployment comes again, over the limit: that one tells how it ended
-        if came_back:
-            return  # it was tried before, and told then how that ended
+        if came_back or any(end.sent and candidates[end.candidate].target is target for end in self._ends):
+            return  # it was tried before, with whichever credential, and told then how that ended
         self._job.reservation.record.attempts.append(refused_attempt(target, refusal))
 
     async def _attempt(self, candidate: Candidate) -> Committed | Failed:
