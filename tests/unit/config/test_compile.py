@@ -80,6 +80,22 @@ models:
 
 
 @pytest.mark.parametrize(
+    ("written", "keys", "credentials"),
+    [
+        ("api_key: sk-1", ["sk-1"], ("p",)),
+        ("api_keys: [sk-1]", ["sk-1"], ("p",)),
+        ("api_keys: [sk-1, sk-2, sk-3]", ["sk-1", "sk-2", "sk-3"], ("p", "p#2", "p#3")),
+        ("ca_file: null", [""], ("p",)),
+    ],
+)
+def test_credentials_have_names_that_say_nothing_of_them(written: str, keys: list[str], credentials: tuple[str, ...]) -> None:
+    text = f"providers: {{p: {{base_url: https://a, {written}}}}}\nmodels: {{a: {{deployments: [{{provider: p, model: m}}]}}}}"
+    provider = compile_catalogue(read(text).config, PEPPER).models["a"].deployments[0].provider
+    assert [key.reveal() for key in (provider.api_key, *provider.further_keys)] == keys
+    assert provider.credentials == credentials
+
+
+@pytest.mark.parametrize(
     ("usd", "nano_usd"),
     [("0.23", 230), ("0.001", 1), ("0", 0), ("15", 15_000), ("2.5", 2500), ("0.29", 290), ("0.0375", Fraction(75, 2))],
 )
