@@ -54,11 +54,10 @@ local function bar(asked)
   if found.disabled == 1 then return DISABLED, -1 end
   local of_credential = tonumber(cooled[asked.credential] or 0)
   local cooled_until = max(found.cooled_until, of_credential)
-  if cooled_until > now then return COOLING, cooled_until - now end
-  if asked.last then return nil end
-  if -of_credential > now then return OPEN, -of_credential - now end
-  if found.open_until > now then return OPEN, found.open_until - now end
-  if found.open_until > 0 and found.probing_until > now then return OPEN, -1 end
+  local open_until = asked.last and 0 or max(found.open_until, -of_credential)
+  local until_ms = max(cooled_until, open_until)
+  if until_ms > now then return cooled_until > now and COOLING or OPEN, until_ms - now end
+  if found.open_until > 0 and found.probing_until > now and not asked.last then return OPEN, -1 end
 end
 
 -- Take note of a request on its way; 1 where there is something to be said of the deployment.

@@ -118,18 +118,16 @@ class Upstreams:
         return min(charge.capacity, max(1, condition.slots_milli * row.upstream.share_ppm // (MILLI * MILLION)))
 
     def bar(self, row: Row, now_ms: int) -> Bar | None:
-        """Return why the row's upstream may not be asked now."""
+        """Return why the row's upstream may not be asked now, and when nothing of this would stand against it any more."""
         condition = self.conditions.get(row.upstream.deployment) or Condition()
         if condition.disabled:
             return Bar(Cause.DISABLED, None)
         of_credential_ms = self.cooled_until_ms.get(row.upstream.credential, 0)
         cooled_until_ms = max(condition.cooled_until_ms, of_credential_ms)
-        if cooled_until_ms > now_ms:
-            return Bar(Cause.COOLING, cooled_until_ms - now_ms)
-        if -of_credential_ms > now_ms and not row.last:
-            return Bar(Cause.OPEN, -of_credential_ms - now_ms)
-        if condition.open_until_ms > now_ms and not row.last:
-            return Bar(Cause.OPEN, condition.open_until_ms - now_ms)
+        open_until_ms = 0 if row.last else max(condition.open_until_ms, -of_credential_ms)
+        until_ms = max(cooled_until_ms, open_until_ms)
+        if until_ms > now_ms:
+            return Bar(Cause.COOLING if cooled_until_ms > now_ms else Cause.OPEN, until_ms - now_ms)
         if condition.open_until_ms and condition.probing_until_ms > now_ms and not row.last:
             return Bar(Cause.OPEN, None)
         return None

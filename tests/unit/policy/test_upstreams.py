@@ -107,6 +107,15 @@ def test_a_probe_that_meets_an_account_which_is_out_proves_nothing_and_lets_the_
         assert world.bar(Upstream(ONE.deployment, "p#2", 10)) is None
 
 
+def test_who_is_cooling_behind_an_open_breaker_is_left_alone_until_both_are_over() -> None:
+    world = World()
+    world.open()
+    open_ms = (world.bar() or Bar(Cause.OPEN, 0)).wait_ms
+    world.end(Sign.BUSY, hint_ms=1_000)
+    assert world.bar() == Bar(Cause.COOLING, open_ms)
+    assert world.bar(last=True) == Bar(Cause.COOLING, 1_050)
+
+
 def test_fifty_refusals_at_once_are_one_cut() -> None:
     world = World()
     for _ in range(50):
