@@ -4,9 +4,9 @@ import ssl
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from gateway.job import Snapshot
+from gateway.policy.accounts import accounts
 from gateway.policy.catalogue import Catalogue, Deployment, Provider, Timeouts
 from gateway.policy.credentials import user_hash
 from gateway.policy.experience import Experience
@@ -95,15 +95,6 @@ def line_of(deployment: Deployment, timeouts: Timeouts) -> Line:
     most = UNBOUNDED_CONNECTIONS if ceiling is None else min(ceiling + SPARE_CONNECTIONS, UNBOUNDED_CONNECTIONS)
     trusted = None if provider.ca_file is None else Path(provider.ca_file).read_bytes()
     return Line(provider.base_url, provider.transport, provider.proxy, trusted, timeouts, most)
-
-
-def accounts(provider: Provider) -> dict[str, Provider]:
-    """Return a provider with each of its credentials as the one that is sent, by that one's name."""
-    keys = (provider.api_key, *provider.further_keys)
-    return {
-        name: replace(provider, api_key=key, further_keys=keys[:place] + keys[place + 1 :])
-        for place, (name, key) in enumerate(zip(provider.credentials, keys, strict=True))
-    }
 
 
 def snapshot_of(

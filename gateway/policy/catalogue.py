@@ -147,11 +147,6 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     most_event_bytes: int = 4 * 1024 * 1024
     """The largest event of a stream that is taken; beyond it the stream counts as broken."""
 
-    @property
-    def credentials(self) -> tuple[str, ...]:
-        """Return its credentials by the names that may be shown: its own for the first, with a number for each further one."""
-        return self.name, *(f"{self.name}#{number}" for number, _ in enumerate(self.further_keys, 2))
-
     def __repr__(self) -> str:
         # Its headers and its proxy may hold credentials of their own.
         return f"Provider({self.name!r})"

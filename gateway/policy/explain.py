@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gateway.errors import GatewayError, InvalidJson, Unauthenticated, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import may_use
+from gateway.policy.accounts import credentials
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
@@ -261,7 +262,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         order=deployment.order,
         weight=deployment.weight,
         first_choice_share=round(share, 4),
-        credentials=deployment.provider.credentials,
+        credentials=credentials(deployment.provider),
         hold=wording.hold(case.request, target.model, row),
         price=price,
         cost=cost,

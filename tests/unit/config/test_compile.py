@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from gateway.config.compile import compile_catalogue
+from gateway.policy.accounts import credentials
 from gateway.policy.catalogue import (
     Capabilities,
     Catalogue,
@@ -80,7 +81,7 @@ models:
 
 
 @pytest.mark.parametrize(
-    ("written", "keys", "credentials"),
+    ("written", "keys", "names"),
     [
         ("api_key: sk-1", ["sk-1"], ("p",)),
         ("api_keys: [sk-1]", ["sk-1"], ("p",)),
@@ -88,11 +89,11 @@ models:
         ("ca_file: null", [""], ("p",)),
     ],
 )
-def test_credentials_have_names_that_say_nothing_of_them(written: str, keys: list[str], credentials: tuple[str, ...]) -> None:
+def test_credentials_have_names_that_say_nothing_of_them(written: str, keys: list[str], names: tuple[str, ...]) -> None:
     text = f"providers: {{p: {{base_url: https://a, {written}}}}}\nmodels: {{a: {{deployments: [{{provider: p, model: m}}]}}}}"
     provider = compile_catalogue(read(text).config, PEPPER).models["a"].deployments[0].provider
     assert [key.reveal() for key in (provider.api_key, *provider.further_keys)] == keys
-    assert provider.credentials == credentials
+    assert credentials(provider) == names
 
 
 @pytest.mark.parametrize(

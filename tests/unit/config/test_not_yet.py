@@ -29,10 +29,9 @@ models: {{m: {{deployments: [{{provider: p, model: m}}], {model}}}}}
 """
 
 
-CASES = (
-    {path: MINIMAL + text for path, text in ASKED_FOR.items()}
-    | {f"models.*.{field}": _file(model=_nested(field, value)) for field, value in OF_A_MODEL.items()}
-)
+CASES = {path: MINIMAL + text for path, text in ASKED_FOR.items()} | {
+    f"models.*.{field}": _file(model=_nested(field, value)) for field, value in OF_A_MODEL.items()
+}
 
 
 def test_every_line_of_the_table_has_its_case() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gateway.policy.accounts import credentials
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Deployment, Tier
 from gateway.policy.charging import Target
@@ -18,7 +19,7 @@ def ways(*deployments: Deployment) -> list[Way]:
     return [
         Way(target, Upstream(target.deployment.id, name), (), None)
         for target in targets
-        for name in target.deployment.provider.credentials
+        for name in credentials(target.deployment.provider)
     ]
 
 
