@@ -196,6 +196,8 @@ def _target(place: int, target: TargetStep) -> Iterator[str]:
     yield from _indented(f"{target.tier_class} class; order {target.order}, weight {target.weight:g}{share}; sent {word}")
     hold, cost = target.hold, target.cost
     yield from _indented(f"holds {hold.input_tokens} + {hold.output_tokens} tokens, costs {_money(cost)}: {cost.rule}")
+    if len(target.credentials) > 1:
+        yield from _indented(f"takes one of {len(target.credentials)} credentials, in any order: {', '.join(target.credentials)}")
     if target.price is not None:
         yield from _indented(f"price {target.price.version}; {_paid(target)}")
     for said, params in ("drops", target.dropped_params), ("lowers", target.adjusted_params):

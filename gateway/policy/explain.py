@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gateway.errors import GatewayError, InvalidJson, Unauthenticated, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import may_use
+from gateway.policy.accounts import credentials
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
@@ -115,14 +116,18 @@ def barred(key: Key, endpoint: Endpoint) -> Explanation:
 
 
 def in_order(plan: Plan) -> Plan:
-    """Return the plan with the heaviest of equal deployments first, and the earliest of equally heavy ones, whatever the dice."""
+    """Return the plan with the heaviest of equal deployments first, and the earliest of equally heavy ones, whatever the dice.
+
+    Of several credentials, which chance alone puts in order, the first in the file stands for all.
+    """
 
     def place(candidate: Candidate) -> tuple[bool, int, float, int]:
         target = candidate.target
         deployment, rank = target.deployment, target.model.deployments.index(target.deployment)
         return candidate.way.detour, deployment.order, -deployment.weight, rank
 
-    groups = groupby(plan.candidates, lambda candidate: (candidate.stage, candidate.target.tier))
+    shown = (each for each in plan.candidates if each.row.upstream.credential == each.target.deployment.provider.name)
+    groups = groupby(shown, lambda candidate: (candidate.stage, candidate.target.tier))
     return replace(plan, candidates=tuple(candidate for _, group in groups for candidate in sorted(group, key=place)))
 
 
@@ -257,6 +262,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         order=deployment.order,
         weight=deployment.weight,
         first_choice_share=round(share, 4),
+        credentials=credentials(deployment.provider),
         hold=wording.hold(case.request, target.model, row),
         price=price,
         cost=cost,

@@ -155,7 +155,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     """One deployment at one tier. `first_choice_share` is its chance of being tried first among those of its order.
 
-    `provider_tier` and `provider_priority` are what the provider is sent for the tier, null where it is sent nothing.
+    `provider_tier` and `provider_priority` are what the provider is sent for the tier, null where it is sent nothing. Of several
+    `credentials` chance picks the one to try first.
     """
 
     model: str
@@ -168,6 +169,7 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     weight: float
     first_choice_share: float
+    credentials: tuple[str, ...]
     hold: Hold
     price: Rates | None
     cost: Cost

@@ -13,6 +13,7 @@ ONE_OF_TWO = {"temperature_with_top_p": False}
 MODELS: Mapping[str, Mapping[str, object]] = {
     "claude-opus-5-5*": LEAST,
     "claude-sonnet-5-5*": LEAST,
+    "claude-fable-5-1*": LEAST,
     "claude-haiku-5-5*": ADAPTIVE,
     "claude-opus-5*": ADAPTIVE,
     "claude-sonnet-5*": ADAPTIVE,

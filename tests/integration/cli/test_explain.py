@@ -149,6 +149,16 @@ def test_the_price_comes_with_its_source_and_its_version(tmp_path: Path) -> None
     assert f"price {price_list().version}; you pay " in " ".join(text.split())
 
 
+def test_several_credentials_are_named_and_none_shows(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(CATALOGUED.replace("api_key: sk-of-the-operator", "api_keys: [sk-of-one, sk-of-another]"))
+    [target] = told(path, "ci", body(model="big"))["targets"]
+    assert (target["credentials"], target["first_choice_share"]) == (["openai", "openai#2"], 1.0)
+    output = explain(path, "ci", body(model="big")).output
+    assert "takes one of 2 credentials, in any order: openai, openai#2" in output
+    assert "sk-of" not in output
+
+
 def test_the_endpoint_and_the_project_may_be_given() -> None:
     assert told(EXAMPLE, "ci", body(), "--endpoint", "completions")["refused"]["param"] == "prompt"
     assert told(EXAMPLE, "ci", body(), "--project", "search")["caller"]["project"] == "search"

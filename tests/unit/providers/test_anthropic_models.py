@@ -21,6 +21,7 @@ CHOOSES = {**ALL, "thinking": "adaptive", "sampling": False, "prefill": False}
     [
         ("claude-opus-5-5", {**CHOOSES, "thinking": "always", "forced_tools": False}),
         ("claude-sonnet-5-5", {**CHOOSES, "thinking": "always", "forced_tools": False}),
+        ("claude-fable-5-1", {**CHOOSES, "thinking": "always", "forced_tools": False}),
         ("claude-haiku-5-5", CHOOSES),
         ("claude-opus-5", CHOOSES),
         ("claude-sonnet-5", CHOOSES),
