@@ -3,6 +3,7 @@
 Messages are looked into only for deployments of that API. Pure.
 """
 
+import re
 from collections.abc import Container, Iterator
 
 import msgspec
@@ -70,8 +71,10 @@ decode_speakers = msgspec.json.Decoder(list[Speaker]).decode
 decode_texts = msgspec.json.Decoder(str | list[str]).decode
 decode_text = msgspec.json.Decoder(str).decode
 
-OF_OPENAI = (b'"input_audio"', b'"file_id"', b'"custom"')
-"""Without one of these there is no part and no call that only OpenAI has."""
+OF_OPENAI = re.compile(
+    rb'"(?:input_audio|file_id|custom|function_call|audio)"|"role"[ \t\n\r]*:[ \t\n\r]*"function"',
+)
+"""Without one of these words there is nothing in messages that only OpenAI has."""
 
 
 def is_blank(text: object) -> bool:
@@ -86,6 +89,8 @@ def beyond_messages(raw: bytes) -> str | None:
     """
     try:
         messages = decode_messages(raw)
+        if OF_OPENAI.search(raw) is None:
+            return _unsaid(messages)
         strange = (f"messages.{place}.{within}" for place, each in enumerate(messages) for within in _strange(each))
         return next(strange, None) or _unsaid(messages)
     except (msgspec.DecodeError, RecursionError):
@@ -152,7 +157,7 @@ def _strange(message: Message) -> Iterator[str]:
             yield name
     for name in ("content", "tool_calls"):
         held = bytes(getattr(message, name))
-        if held.startswith(b"[") and any(word in held for word in OF_OPENAI):
+        if held.startswith(b"["):
             yield from (f"{name}.{place}" for place, part in enumerate(_parts(held)) if _is_strange(part))
 
 
@@ -172,7 +177,7 @@ def _unsaid(messages: list[Message]) -> str | None:
     first, last = messages[own[0]], messages[own[-1]]
     if last.role == "user" and not _speaks(last):
         return f"messages.{own[-1]}.content"
-    if first.role == "user" and _speaks(first):
+    if first.role == "user" and (first is last or _speaks(first)):
         return None
     speaking = next((place for place in own if _speaks(messages[place])), None)
     if speaking is None:
