@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.config.certificates import Certificate, Certificates
 from gateway.config.structs import Config
 from gateway.policy.catalogue import Secret
 
@@ -24,10 +25,14 @@ _encoder = msgspec.json.Encoder(enc_hook=revealed)
 
 
 class Edition(msgspec.Struct, frozen=True):
-    """One reading of the configuration as workers are told of it: which one it is of those that followed each other."""
+    """One reading of the configuration as workers are told of it: which one it is of those that followed each other.
+
+    `certificate` is what the API's listener shows, None where it speaks plain HTTP.
+    """
 
     number: int
     config: Config
+    certificate: Certificate | None = None
 
 
 def encode_edition(edition: Edition) -> bytes:
@@ -49,8 +54,11 @@ def document(config: Config) -> dict[str, Any]:
     return found
 
 
-def fingerprint(config: Config, pepper: bytes) -> str:
-    """Return what two configurations have in common only where they mean the same, what they trust included.
+NO_CERTIFICATES = Certificates()
+
+
+def fingerprint(config: Config, pepper: bytes, shown: Certificates = NO_CERTIFICATES) -> str:
+    """Return what two configurations have in common only where they mean the same, what they trust and show included.
 
     It is made with the pepper, so that nobody can try out secrets by it. Raises OSError for a `ca_file` that cannot be read.
     """
@@ -58,4 +66,6 @@ def fingerprint(config: Config, pepper: bytes) -> str:
     made = hmac.new(pepper, _encoder.encode(config), "sha256")
     for name in sorted(trusted):
         made.update(Path(name).read_bytes())
+    if shown != NO_CERTIFICATES:
+        made.update(_encoder.encode(shown))
     return made.hexdigest()[:16]

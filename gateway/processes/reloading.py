@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gateway.config import Config, ConfigErrors, Edition, Files, compile_catalogue, load
 from gateway.config.carried import fingerprint
+from gateway.config.certificates import Certificates, UnusableError, certificates_of
 from gateway.config.restarts import kept
 from gateway.embedded.child import Unavailable
 from gateway.processes.fleet import Fleet
@@ -44,7 +45,8 @@ class Read(msgspec.Struct, frozen=True):
     config: Config
     waiting: tuple[str, ...]
     findings: tuple[str, ...]
-    hash: str
+    hash: str = ""
+    shown: Certificates = Certificates()
 
 
 class Reloading:
@@ -53,6 +55,8 @@ class Reloading:
     def __init__(self, source: Source, running: Config, pepper: bytes, fleet: Fleet, admit: Admit) -> None:
         self.config = running
         """What is in force."""
+        self.shown = source.shown
+        """What the listeners show."""
         self._source = source
         self._pepper = pepper
         self._fleet = fleet
@@ -62,7 +66,7 @@ class Reloading:
         now_ms = unix_ms()
         self.standing = Standing(
             generation=1,
-            hash=fingerprint(running, pepper),
+            hash=fingerprint(running, pepper, source.shown),
             path=str(source.path),
             since_unix_ms=now_ms,
             findings=source.findings,
@@ -117,21 +121,25 @@ class Reloading:
             raise
         config, waiting = kept(self.config, self._source.overrides.over(loaded.config))
         await self._admit(config)
-        return await asyncio.to_thread(self._checked, Read(config, waiting, loaded.warnings, ""))
+        return await asyncio.to_thread(self._checked, Read(config, waiting, loaded.warnings))
 
     def _checked(self, read: Read) -> Read:
         """Do what every worker will do, so that none of them fails at it. Raises Unavailable."""
         try:
-            found = fingerprint(read.config, self._pepper)
+            # Of what is running: another path waits for a restart, other files behind the same path do not.
+            shown = certificates_of(read.config, self._files)
+            found = fingerprint(read.config, self._pepper, shown)
             if found != self.standing.hash:
                 compile_catalogue(read.config, self._pepper)
                 for name in {provider.ca_file for provider in read.config.providers.values()} - {None}:
                     tls_context(name)
+        except UnusableError as error:
+            raise ConfigErrors(str(self._source.path), [error.problem]) from None
         except OSError as error:
             raise Unavailable(f"{self._source.path}: a ca_file cannot be used: {error}") from None
         except ValueError as error:
             raise Unavailable(f"{self._source.path}: cannot be used: {error}") from error
-        return replace(read, hash=found)
+        return replace(read, hash=found, shown=shown)
 
     def _refuse(self, lines: tuple[str, ...]) -> None:
         self.standing = replace(self.standing, errors=lines)
@@ -149,16 +157,16 @@ class Reloading:
             log.info("config_unchanged", generation=before.generation)
             return
         number = before.generation + 1
-        self.config = read.config
+        self.config, self.shown = read.config, read.shown
         self.standing = replace(self.standing, generation=number, hash=read.hash, since_unix_ms=now_ms)
-        self._fleet.begin_with(Edition(number, read.config))
+        self._fleet.begin_with(Edition(number, read.config, read.shown.api))
         log.info("config_reloaded", generation=number, hash=read.hash)
         await self._tell()
 
     async def _tell(self) -> None:
         """Tell all workers what is in force; those that have it know."""
         number = self.standing.generation
-        behind = await self._fleet.tell(Edition(number, self.config), tell)
+        behind = await self._fleet.tell(Edition(number, self.config, self.shown.api), tell)
         if behind != self.standing.behind:
             for name, reason in behind.items():
                 log.warning("config_worker_behind", worker=name, generation=number, reason=reason)
