@@ -186,7 +186,7 @@ async def test_a_departure_is_noticed_at_once(way: str, tmp_path: Path) -> None:
 
 def connected(port: int) -> ssl.SSLSocket:
     sock = socket.create_connection(("127.0.0.1", port), timeout=5)
-    return trust().wrap_socket(sock, server_hostname="localhost")
+    return trust().wrap_socket(sock, server_hostname="localhost", suppress_ragged_eofs=False)
 
 
 async def test_an_answer_waits_for_a_client_that_reads_slowly_as_without_tls(tmp_path: Path) -> None:
@@ -218,6 +218,27 @@ def whole(sock: ssl.SSLSocket) -> bytes:
     while piece := sock.recv(1 << 16):
         said += piece
     return bytes(said)
+
+
+async def test_a_large_body_comes_and_goes_whole(tmp_path: Path) -> None:
+    body = bytes(range(256)) * (LARGE_BYTES // 1024)
+    async with opened(echo, tmp_path) as (_, at), at.wire() as wire, asyncio.timeout(20):
+        sending = asyncio.create_task(wire.send(post(body, path="/")))
+        assert (await wire.answer()).body == body
+        await sending
+
+
+async def test_an_answer_that_is_given_up_is_seen_to_be_cut_off(tmp_path: Path) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await asyncio.sleep(0.05)
+
+    async with opened(app, tmp_path) as (_, at), asyncio.timeout(5):
+        sock = await asyncio.to_thread(connected, at.port)
+        await asyncio.to_thread(sock.sendall, GET)
+        with sock, pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+            await asyncio.to_thread(whole, sock)
 
 
 async def test_an_answer_under_way_is_whole_before_the_listener_has_closed(tmp_path: Path) -> None:
