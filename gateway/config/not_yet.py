@@ -36,7 +36,6 @@ class Feature(msgspec.Struct, frozen=True):
 NOT_YET = (
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
-    Feature("logs with bodies", ("telemetry.log_bodies",), _off),
 )
 
 

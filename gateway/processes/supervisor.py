@@ -141,6 +141,8 @@ class Supervisor:
         Raises Unavailable, in one line, where something that it stands on cannot be had, and ConfigErrors.
         """
         configure(self.config.telemetry.log, self.config.telemetry.level, sys.stdout.buffer)
+        if self.config.telemetry.log_bodies:
+            log.warning("bodies_logged", told="prompts and answers are written to this log: telemetry.log_bodies")
         if self.config.telemetry.otlp_endpoint and not is_installed():
             raise Unavailable(MISSING)
         return await self._departure.watch(self._live())

@@ -8,7 +8,6 @@ from tests.unit.config.reading import MINIMAL, findings, lines, read
 
 ASKED_FOR = {
     "redis.cells": "redis: {cells: 2}",
-    "telemetry.log_bodies": "telemetry: {log_bodies: true}",
 }
 OF_A_MODEL = {
     "strategy": "latency",
