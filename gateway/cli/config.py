@@ -98,11 +98,11 @@ def loaded(path: Path, environ: dict[str, str]) -> Config:
 
 def since_running(file: Config, url: str | None) -> Sequence[Difference]:
     """Return what the file has that the gateway has not, or end the command where it does not tell."""
-    shown = shown_by(file)
-    scheme = "http" if shown.ops is None else "https"
+    ops = shown_by(file).ops
+    scheme = "http" if ops is None else "https"
     place = url or f"{scheme}://{EVERYWHERE.get(file.ops.host, file.ops.host)}:{file.ops.port}"
     # On this machine the certificate is known by itself; elsewhere it has to be for the name, from an authority that is trusted.
-    verify = ssl.create_default_context() if url or shown.ops is None else trusting(shown.ops)
+    verify = ssl.create_default_context() if url or ops is None else trusting(ops)
     token = file.ops.admin_token
     headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
     try:
@@ -111,7 +111,7 @@ def since_running(file: Config, url: str | None) -> Sequence[Difference]:
     except (httpx.HTTPError, msgspec.DecodeError) as error:
         end(EXIT_UNAVAILABLE, f"{place}/admin/config does not tell: {error}")
     found = differences(running.document, msgspec.to_builtins(whole(file)))
-    if not found and running.hash not in (None, fingerprint(file, pepper_of(file, Path(file.state_dir)), shown)):
+    if not found and running.hash not in (None, fingerprint(file, pepper_of(file, Path(file.state_dir)))):
         return (SECRETS,)
     return found
 

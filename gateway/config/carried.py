@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gateway.config.certificates import Certificate, Certificates
+from gateway.config.certificates import Certificate
 from gateway.config.structs import Config
 from gateway.policy.catalogue import Secret
 
@@ -54,11 +54,8 @@ def document(config: Config) -> dict[str, Any]:
     return found
 
 
-NO_CERTIFICATES = Certificates()
-
-
-def fingerprint(config: Config, pepper: bytes, shown: Certificates = NO_CERTIFICATES) -> str:
-    """Return what two configurations have in common only where they mean the same, what they trust and show included.
+def fingerprint(config: Config, pepper: bytes) -> str:
+    """Return what two configurations have in common only where they mean the same, what they trust included.
 
     It is made with the pepper, so that nobody can try out secrets by it. Raises OSError for a `ca_file` that cannot be read.
     """
@@ -66,6 +63,4 @@ def fingerprint(config: Config, pepper: bytes, shown: Certificates = NO_CERTIFIC
     made = hmac.new(pepper, _encoder.encode(config), "sha256")
     for name in sorted(trusted):
         made.update(Path(name).read_bytes())
-    if shown != NO_CERTIFICATES:
-        made.update(_encoder.encode(shown))
     return made.hexdigest()[:16]

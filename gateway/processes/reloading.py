@@ -66,7 +66,7 @@ class Reloading:
         now_ms = unix_ms()
         self.standing = Standing(
             generation=1,
-            hash=fingerprint(running, pepper, source.shown),
+            hash=fingerprint(running, pepper),
             path=str(source.path),
             since_unix_ms=now_ms,
             findings=source.findings,
@@ -126,20 +126,27 @@ class Reloading:
     def _checked(self, read: Read) -> Read:
         """Do what every worker will do, so that none of them fails at it. Raises Unavailable."""
         try:
-            # Of what is running: another path waits for a restart, other files behind the same path do not.
-            shown = certificates_of(read.config, self._files)
-            found = fingerprint(read.config, self._pepper, shown)
+            found = fingerprint(read.config, self._pepper)
             if found != self.standing.hash:
                 compile_catalogue(read.config, self._pepper)
                 for name in {provider.ca_file for provider in read.config.providers.values()} - {None}:
                     tls_context(name)
-        except UnusableError as error:
-            raise ConfigErrors(str(self._source.path), [error.problem]) from None
         except OSError as error:
             raise Unavailable(f"{self._source.path}: a ca_file cannot be used: {error}") from None
         except ValueError as error:
             raise Unavailable(f"{self._source.path}: cannot be used: {error}") from error
-        return replace(read, hash=found, shown=shown)
+        return replace(read, hash=found, shown=self._renewed(read.config))
+
+    def _renewed(self, config: Config) -> Certificates:
+        """Return what the listeners show from now on: other files behind the paths that they were opened with.
+
+        Those paths may be none of the file's any more, which waits for a restart; then nothing is held up by what is behind them.
+        """
+        try:
+            return certificates_of(config, self._files)
+        except UnusableError as error:
+            log.warning("certificate_kept", problem=error.problem.describe(str(self._source.path)))
+            return self.shown
 
     def _refuse(self, lines: tuple[str, ...]) -> None:
         self.standing = replace(self.standing, errors=lines)
@@ -153,7 +160,7 @@ class Reloading:
             log.warning("config_finding", finding=line)
         if read.waiting:
             log.warning("config_needs_restart", changed=read.waiting)
-        if read.hash == before.hash:
+        if read.hash == before.hash and read.shown == self.shown:
             log.info("config_unchanged", generation=before.generation)
             return
         number = before.generation + 1

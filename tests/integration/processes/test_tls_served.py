@@ -197,5 +197,31 @@ async def test_a_renewed_certificate_is_taken_by_all_and_a_bad_one_by_nobody(tmp
         await until(lambda: run.show(third))
 
 
+async def test_other_paths_wait_for_a_restart_and_hold_nothing_up(tmp_path: Path) -> None:
+    async with gateway(Upstream(), tmp_path) as run:
+        first, pems = run.pems.der, issue(tmp_path, "other")
+        file = msgspec.json.decode(run.path.read_bytes())
+        for listener in ("api", "ops"):
+            file[listener]["tls"] = pems.section
+        run.path.write_bytes(msgspec.json.encode(file))
+        await until(lambda: logged(run, "config_needs_restart"))
+        changed = [f"{listener}.tls.{field}" for listener in ("api", "ops") for field in ("cert", "key")]
+        assert run.said("config_needs_restart")[-1]["changed"] == changed
+        assert await run.show(first)
+
+        renewed = issue(tmp_path).der
+        await until(lambda: run.show(renewed))  # what is shown goes on being renewed
+        run.pems.key.unlink()
+        await until(lambda: logged(run, "certificate_kept"))
+        file["models"]["another"] = file["models"]["m"]
+        run.path.write_bytes(msgspec.json.encode(file))
+        await until(lambda: in_force(run, 3))
+        assert await run.show(renewed)
+
+
+async def in_force(run: Gateway, generation: int) -> bool:
+    return bool([line for line in run.said("config_in_force") if line["generation"] >= generation])
+
+
 async def logged(run: Gateway, name: str) -> bool:
     return bool(run.said(name))

@@ -6,7 +6,7 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import PrivateFormat
 
-from gateway.config.carried import Edition, decode_edition, encode_edition, fingerprint
+from gateway.config.carried import Edition, decode_edition, encode_edition
 from gateway.config.certificates import (
     Certificate,
     Certificates,
@@ -24,7 +24,6 @@ from tests.certificates import Pems, days_from_now, encrypt, issue
 from tests.unit.config.reading import MINIMAL, config, lines
 from tests.unit.config.reading import read as parsed
 
-PEPPER = b"pepper-of-this-test"
 JUNK = b"-----BEGIN %b-----\nAAAA\n-----END %b-----\n"
 
 
@@ -163,10 +162,3 @@ def test_a_certificate_arrives_at_a_worker_and_its_key_shows_nowhere(tmp_path: P
     edition = Edition(2, config(""), certificate)
     assert decode_edition(encode_edition(edition)) == edition
     assert "PRIVATE" not in f"{certificate!r}{edition!r}{Certificates(certificate)!r}"
-
-
-def test_a_fingerprint_is_of_what_is_shown_too(tmp_path: Path) -> None:
-    first, second = (Certificates(read_of(issue(tmp_path))) for _ in range(2))
-    plain = fingerprint(config(""), PEPPER)
-    assert len({plain, fingerprint(config(""), PEPPER, first), fingerprint(config(""), PEPPER, second)}) == 3
-    assert fingerprint(config(""), PEPPER, Certificates()) == plain
