@@ -17,10 +17,6 @@ def _only(*values: object) -> Callable[[Any], bool]:
     return lambda value: value in values
 
 
-def _off(value: Any) -> bool:
-    return not value
-
-
 def _never(_: object) -> bool:
     return False
 

@@ -164,6 +164,8 @@ redis: {url: "redis://:a-password@host"}
         "a-key-0123456789ab",
         "a-pepper-0123456789",
     }
-    provider = "providers: {p: {base_url: 'https://a', api_key: a-credential, headers: {x-account: an-account}}}"
+    provider = (
+        "providers: {p: {base_url: 'https://a', api_keys: [a-credential, another-credential], headers: {x-account: an-account}}}"
+    )
     whole = read(f"{provider}\nmodels: {{m: {{deployments: [{{provider: p, model: m}}]}}}}").config
-    assert {secret.reveal() for secret in secrets_of(whole)} == {"a-credential", "an-account"}
+    assert {secret.reveal() for secret in secrets_of(whole)} == {"a-credential", "another-credential", "an-account"}
