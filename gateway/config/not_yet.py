@@ -17,10 +17,6 @@ def _only(*values: object) -> Callable[[Any], bool]:
     return lambda value: value in values
 
 
-def _off(value: Any) -> bool:
-    return not value
-
-
 def _never(_: object) -> bool:
     return False
 
@@ -34,10 +30,8 @@ class Feature(msgspec.Struct, frozen=True):
 
 
 NOT_YET = (
-    Feature("TLS on a listener", ("api.tls", "ops.tls")),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
-    Feature("logs with bodies", ("telemetry.log_bodies",), _off),
 )
 
 
