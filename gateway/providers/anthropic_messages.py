@@ -41,8 +41,7 @@ class Conversation(msgspec.Struct, frozen=True):
     def goes_on(self) -> bool:
         """Return whether the answer is the middle of a turn: behind the results of tools, or where its beginning is given."""
         last = self.messages[-1] if self.messages else Turn("user", [])
-        is_begun = last.role == "assistant"
-        return is_begun or any(isinstance(block, dict) and block.get("type") == "tool_result" for block in last.content)
+        return last.role == "assistant" or any(map(_is_result, last.content))
 
 
 def conversation(raw: bytes) -> Conversation:
@@ -59,12 +58,19 @@ def conversation(raw: bytes) -> Conversation:
             turns[-1].content += turn.content
         elif turn.content:
             turns.append(turn)
+    for turn in turns:
+        # Messages wants the results of tools in front of all else that the user says; otherwise the order stays.
+        turn.content.sort(key=_is_result, reverse=True)
     if system and not turns:
         # Messages takes no conversation without a turn; OpenAI's models answer what only the system says.
         system, turns = [], [Turn("user", system)]
     if turns and turns[-1].role == "assistant":
         _trim(turns[-1].content)
     return Conversation(system, turns)
+
+
+def _is_result(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _trim(begun: list[object]) -> None:

@@ -218,6 +218,14 @@ class TestMessages:
             ),
         ]
 
+    def test_results_stand_in_front_of_what_was_said_between_them(self) -> None:
+        calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": ""}} for each in ("c1", "c2")]
+        results = [{"role": "tool", "tool_call_id": each, "content": each} for each in ("c1", "c2")]
+        found = turns(
+            HI, {"role": "assistant", "tool_calls": calls}, results[0], HI, results[1], {"role": "user", "content": "x"}
+        )
+        assert [block.get("tool_use_id") or block["text"] for block in found[2][1]] == ["c1", "c2", "Hi", "x"]
+
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
