@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.wire.request import Endpoint, InferenceRequest
-from gateway.wire.talk import beyond_messages, has_blank, has_custom_tool, is_openais_choice
+from gateway.wire.talk import SYSTEM_ROLES, begun, beyond_messages, has_blank, has_custom_tool, is_openais_choice
 
 Asks = Callable[[InferenceRequest], str | None]
 """Returns the field by which a request asks for something, None where it does not."""
@@ -100,6 +100,14 @@ def _turns(request: InferenceRequest) -> str | None:
     return "prompt" if request.endpoint is Endpoint.COMPLETIONS and has_blank(request.members.value("prompt") or b"") else None
 
 
+def _begun_schema(request: InferenceRequest) -> str | None:
+    """Return the field of a schema for an answer whose beginning is given: the whole could not be held to it."""
+    if request.endpoint is not Endpoint.CHAT or _format("json_schema")(request) is None:
+        return None
+    is_begun = begun(request.members.value("messages") or b"", SYSTEM_ROLES) is not None
+    return "response_format" if is_begun else None
+
+
 KEPT = ("previous_response_id", "conversation")
 """What asks for something that a provider keeps of other answers."""
 
@@ -117,6 +125,7 @@ ASKS: Mapping[str, Asks] = {
     "web_search": _filled("web_search_options"),
     "blank_stop": _blank_stop,
     "kept": _filled(*KEPT),
+    "begun_schema": _begun_schema,
     "custom_tools": _custom_tools,
     "allowed_tools": _allowed_tools,
     "turns": _turns,

@@ -24,7 +24,7 @@ NATURE = Nature(
     endpoints=frozenset({Endpoint.CHAT, Endpoint.MESSAGES}),
     lacks=frozenset(
         {"choices", "logprobs", "logit_bias", "penalties", "repetition_penalty", "token_rules", "functions"}
-        | {"json_object", "regex", "sound", "web_search", "blank_stop", "custom_tools", "allowed_tools", "turns"}
+        | {"json_object", "regex", "sound", "web_search", "blank_stop", "begun_schema", "custom_tools", "allowed_tools", "turns"}
     ),
     bounded=True,
     idle_quirks=(

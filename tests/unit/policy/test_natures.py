@@ -29,6 +29,10 @@ def responses(**fields: Any) -> InferenceRequest:
     return parse(Endpoint.RESPONSES, msgspec.json.encode({"model": "m", "input": "x", **fields}))
 
 
+HI = {"role": "user", "content": "Hi"}
+SO = {"role": "assistant", "content": "So"}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+
 ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("choices", chat(n=2), "n"),
     ("logprobs", chat(logprobs=True), "logprobs"),
@@ -42,6 +46,7 @@ ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("functions", chat(functions=[{"name": "f"}]), "functions"),
     ("json_object", chat(response_format={"type": "json_object"}), "response_format"),
     ("regex", chat(response_format={"type": "regex", "regex": "a"}), "response_format"),
+    ("begun_schema", chat(messages=[HI, SO], response_format=SCHEMA), "response_format"),
     ("sound", chat(modalities=["text", "audio"]), "modalities"),
     ("sound", chat(audio={"voice": "a"}), "audio"),
     ("web_search", chat(web_search_options={}), "web_search_options"),
@@ -92,6 +97,8 @@ def test_everything_that_may_be_asked_for_is_shown() -> None:
         chat(tools=[{"type": "custom", "name": "c"}, {"type": "function", "function": {"name": "custom"}}], tool_choice="auto"),
         chat(tool_choice={"type": "function", "function": {"name": "f"}}),
         completions(prompt=[1, 2]),
+        chat(messages=[HI, SO]),
+        chat(messages=[HI, SO, HI], response_format=SCHEMA),
         chat(n=1, logprobs=False, logit_bias={}, presence_penalty=0, frequency_penalty=0.0, functions=[], stop=["END"]),
         chat(response_format={"type": "json_schema", "json_schema": {"name": "n"}}, modalities=["text"], audio=None),
         completions(min_p=0, stop_token_ids=[], repetition_penalty=1.0, logprobs=None),
