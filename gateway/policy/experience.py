@@ -46,7 +46,8 @@ def _reads_more(request: InferenceRequest) -> bool:
         return False
     tools = request.fields.get("tools")
     offered = tools if isinstance(tools, list) else []
-    return any(name in request.fields for name in KEPT) or any(tool.get("type") not in CLIENTS_TOOLS for tool in offered)
+    refers = request.refers or any(name in request.fields for name in KEPT)
+    return refers or any(tool.get("type") not in CLIENTS_TOOLS for tool in offered)
 
 
 def lesson(asked: Asked, usage: Usage) -> Lesson | None:

@@ -108,6 +108,10 @@ def _begun_schema(request: InferenceRequest) -> str | None:
     return "response_format" if is_begun else None
 
 
+def _kept(request: InferenceRequest) -> str | None:
+    return _filled(*KEPT)(request) or ("input" if request.refers else None)
+
+
 KEPT = ("previous_response_id", "conversation")
 """What asks for something that a provider keeps of other answers."""
 
@@ -124,7 +128,7 @@ ASKS: Mapping[str, Asks] = {
     "sound": _sound,
     "web_search": _filled("web_search_options"),
     "blank_stop": _blank_stop,
-    "kept": _filled(*KEPT),
+    "kept": _kept,
     "begun_schema": _begun_schema,
     "custom_tools": _custom_tools,
     "allowed_tools": _allowed_tools,
@@ -144,7 +148,7 @@ ASKING = frozenset(
 
 def asks_much(request: InferenceRequest) -> bool:
     """Return whether a request may ask for more than every provider can be told."""
-    return not ASKING.isdisjoint(request.fields)
+    return request.refers or not ASKING.isdisjoint(request.fields)
 
 
 def unsaid(nature: Nature, request: InferenceRequest) -> str | None:

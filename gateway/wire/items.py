@@ -31,14 +31,16 @@ def _read_items(raw: bytes) -> Prompt:
     if not raw.startswith(b"["):
         raise wrong("Input should be a string or a list of items", "string_type")
     try:
-        count = len(decode_items(raw))
+        found = decode_items(raw)
     except msgspec.ValidationError:
         raise Wrong(*_problems(raw)) from None
-    if not count:
+    if not found:
         raise wrong("List should have at least 1 item", "too_short")
     files, length = without_files(raw, INLINE_FILE)
-    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * count + TOKENS_PER_FILE * files
-    return Prompt(1, tokens, length, files=files)
+    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * len(found) + TOKENS_PER_FILE * files
+    # A reference may leave its type out: then its id is all that it has.
+    refers = any(item.type == "item_reference" or (item.type is None and item.role is None) for item in found)
+    return Prompt(1, tokens, length, files=files, refers=refers)
 
 
 def _problems(raw: bytes) -> list[Problem]:

@@ -43,6 +43,8 @@ class Prompt(msgspec.Struct, frozen=True, gc=False):
     files: int = 0
     has_empty: bool = False
     beyond_chat: str | None = None
+    refers: bool = False
+    """It names what its provider has kept of another answer."""
 
 
 class Message(msgspec.Struct, gc=False):

@@ -68,6 +68,8 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Images and sounds inside messages: of their tokens nobody knows before the provider tells."""
     token_prompt: bool = False
     """The prompt is token ids, which only some upstreams take."""
+    refers: bool = False
+    """What is asked names what its provider has kept of another answer."""
     fields: Mapping[str, object] = {}
     """Every known field that is there and not null, as its reader returned it: what capabilities are judged by."""
     changes: Mapping[str, bytes | None] = {}
@@ -246,6 +248,7 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
         files=asked.files + pictures,
         include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage.get(endpoint, False)),
         token_prompt=asked.of_tokens,
+        refers=asked.refers,
         fields=found,
     )
 

@@ -230,7 +230,10 @@ class TestTiers:
 
 
 class TestWhatIsKept:
-    @pytest.mark.parametrize("field", [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}])
+    @pytest.mark.parametrize(
+        "field",
+        [{"previous_response_id": "resp_1"}, {"conversation": "conv_1"}, {"input": [{"type": "item_reference", "id": "msg_1"}]}],
+    )
     async def test_only_a_provider_that_may_keep_answers_is_asked_for_them(self, field: dict[str, Any], at: Scene) -> None:
         answer = await ask(at, "kept", **field)
         assert (answer.headers["x-gateway-provider"], answer.status_code) == ("keeps", 200)
