@@ -26,6 +26,7 @@ from gateway.policy.catalogue import Catalogue, Deployment, Key, Tier
 from gateway.policy.explain import Asked, Params, barred, endpoint_of
 from gateway.policy.explain import explain as explained
 from gateway.policy.explanation import Chain, Charged, Cost, Explanation, Refused, TargetStep, TierChoice, Waiting
+from gateway.policy.strategy import Strategy
 from gateway.policy.tenancy import Found, may_enter, state_of
 from gateway.providers import DIALECTS
 from gateway.stores.database import MissingLedgerError, Reader
@@ -181,6 +182,8 @@ def _chain(chain: Chain) -> Iterator[str]:
     for place, step in enumerate(chain.models):
         alias = "" if step.asked_as == step.model else f" (as {step.asked_as})"
         yield from _labelled("" if place else "models", f"{step.model}{alias} at {', then '.join(step.tiers)}: {step.rule}")
+    for place, step in enumerate(each for each in chain.models if each.strategy is not Strategy.WEIGHTED):
+        yield from _labelled("" if place else "order", f"{step.model} by {step.strategy}: {step.order_rule}")
     for place, left in enumerate(chain.left_out):
         yield from _labelled("" if place else "left out", f"{left.deployment or left.model}: {left.rule}")
     leads_on = ", ".join(chain.leads_on) or "nothing"
@@ -189,7 +192,8 @@ def _chain(chain: Chain) -> Iterator[str]:
 
 def _target(place: int, target: TargetStep) -> Iterator[str]:
     yield f"{place}. {target.deployment} at {target.tier}"
-    share = f", first of its order in {target.first_choice_share:.0%}" if target.first_choice_share < 1 else ""
+    known = target.first_choice_share
+    share = "" if known == 1 else f", first of its order {'by its strategy' if known is None else f'in {known:.0%}'}"
     word = "no service_tier" if target.provider_tier is None else f"service_tier {target.provider_tier}"
     yield from _indented(f"{target.tier_class} class; order {target.order}, weight {target.weight:g}{share}; sent {word}")
     hold, cost = target.hold, target.cost

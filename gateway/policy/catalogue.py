@@ -12,6 +12,7 @@ from gateway.policy.breaker import USUAL_BREAKER, Breaker
 from gateway.policy.fallback import Fallback
 from gateway.policy.natures import Nature
 from gateway.policy.prices import Price
+from gateway.policy.strategy import Strategy
 from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
@@ -207,6 +208,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = NO_LIMITS
     capabilities: Capabilities = Capabilities()
     queue: Queue = Queue()
+    strategy: Strategy = Strategy.WEIGHTED
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):

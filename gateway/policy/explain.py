@@ -38,6 +38,7 @@ from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
 from gateway.policy.pricing import in_force
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
+from gateway.policy.strategy import Strategy
 from gateway.policy.tiers import Wish, wish
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.envelope import detail
@@ -160,7 +161,11 @@ def _chain(case: Case, plan: Plan) -> Chain:
         model, tiers = candidates[0].target.model, tuple(dict.fromkeys(each.target.tier for each in candidates))
         named = "asked for" if stage == 0 or case.request.models is not None else "in the fallbacks of the model asked for"
         rule = "; ".join((named, *wording.lesser_tiers(case.wanted, tiers)))
-        models.append(ModelStep(model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule))
+        how = wording.ORDERS[model.strategy]
+        step = ModelStep(
+            model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule, strategy=model.strategy, order_rule=how
+        )
+        models.append(step)
     return Chain(
         models=tuple(models),
         left_out=tuple(_left_out(case, plan)),
@@ -234,11 +239,12 @@ def _targets(case: Case, plan: Plan, left_by: LeftBy) -> Iterator[TargetStep]:
         candidates = list(group)
         weights = sum(candidate.target.deployment.weight for candidate in candidates)
         for candidate in candidates:
-            share = candidate.target.deployment.weight / weights
+            is_known = len(candidates) == 1 or candidate.target.model.strategy is Strategy.WEIGHTED
+            share = round(candidate.target.deployment.weight / weights, 4) if is_known else None
             yield _target(case, candidate, left_by, share)
 
 
-def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> TargetStep:
+def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float | None) -> TargetStep:
     target, row = candidate.target, candidate.row
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
     adjusted = adjust(
@@ -258,7 +264,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         provider_tier=deployment.provider.tiers.get(target.tier),
         order=deployment.order,
         weight=deployment.weight,
-        first_choice_share=round(share, 4),
+        first_choice_share=share,
         hold=wording.hold(case.request, target.model, row),
         price=price,
         cost=cost,

@@ -7,6 +7,7 @@ Pure.
 import msgspec
 
 from gateway.policy.catalogue import Tier
+from gateway.policy.strategy import Strategy
 from gateway.wire.envelope import Detail
 from gateway.wire.request import Endpoint
 
@@ -59,12 +60,17 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of the chain, and the tiers at which it would serve the request, in the order to try."""
+    """One model of the chain, and the tiers at which it would serve the request, in the order to try.
+
+    `strategy` orders the deployments of one order, as `order_rule` says; where it goes by live figures, they are not known here.
+    """
 
     model: str
     asked_as: str
     tiers: tuple[Tier, ...]
     rule: str
+    strategy: Strategy
+    order_rule: str
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +160,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     """One deployment at one tier. `first_choice_share` is its chance of being tried first among those of its order.
 
+    It is null where that is up to the worker's live figures.
     `provider_tier` is what the provider is sent for the tier, null where it is sent nothing.
     """
 
@@ -165,7 +172,7 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     provider_tier: str | None
     order: int
     weight: float
-    first_choice_share: float
+    first_choice_share: float | None
     hold: Hold
     price: Rates | None
     cost: Cost

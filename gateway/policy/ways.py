@@ -44,16 +44,21 @@ def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
     if len(ways) == 2:
         one, other = ways[0].target.deployment, ways[1].target.deployment
         if one.order == other.order and ways[0].detour == ways[1].detour:
-            return ways if _chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
-    drawn: list[tuple[bool, int, float, int]] = []
-    for place, way in enumerate(ways):
+            return ways if chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
+    return ranked_order(ways, dice, (0.0,) * len(ways))
+
+
+def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> Sequence[Way]:
+    """Return the ways in the order to try, as by weight, but inside one `order` by rank, and only those of one by chance."""
+    drawn: list[tuple[bool, int, float, float, int]] = []
+    for place, (way, rank) in enumerate(zip(ways, ranks, strict=True)):
         deployment = way.target.deployment
-        drawn.append((way.detour, deployment.order, -log(_chance(dice, place)) / deployment.weight, place))
+        drawn.append((way.detour, deployment.order, rank, -log(chance(dice, place)) / deployment.weight, place))
     drawn.sort()
     return [ways[place] for *_, place in drawn]
 
 
-def _chance(dice: int, place: int) -> float:
+def chance(dice: int, place: int) -> float:
     """Return a number in (0, 1] from the dice, another one for each place: the end of splitmix64, which spreads every bit."""
     mixed = (dice + place * 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & EVERY_BIT
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & EVERY_BIT

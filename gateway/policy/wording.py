@@ -14,6 +14,7 @@ from gateway.policy.growth import BASE_MILLI
 from gateway.policy.natures import KEPT
 from gateway.policy.prices import Exact, Price, Stepped
 from gateway.policy.pricing import Tariff
+from gateway.policy.strategy import Strategy
 from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -56,6 +57,15 @@ UNITS: Mapping[Unit, str] = {
     Unit.NANO_USD: "nano-USD",
     Unit.BUDGET_TOKENS: "tokens",
 }
+
+_LIVE = "as each worker finds it, which is not known here: the heaviest is named first"
+
+ORDERS = {
+    Strategy.WEIGHTED: "those of one order by chance, in proportion to their weights",
+    Strategy.LEAST_BUSY: f"those of one order by the share of their room that is in use, the smallest first; {_LIVE}",
+    Strategy.LATENCY: f"those of one order by how fast they answered of late, the fastest first; {_LIVE}",
+}
+"""How a model's strategy orders its deployments."""
 
 DETOUR = "{0} are made of its chat, after every deployment that has {0}"
 

@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 
 from gateway.faults import Failed, Fault
+from gateway.policy.figures import Stay
 from gateway.providers.headroom import exhausted_by
 from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader, Translation
 from gateway.upstream.successive import Calls, Successive
@@ -57,7 +58,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
 class Holder:
     """Holds the reply of the attempt under way, so that a request that is cut short lets go of its connection at once."""
 
-    __slots__ = ("accepted", "exhausted_ms", "reply", "sent")
+    __slots__ = ("accepted", "exhausted_ms", "reply", "sent", "stay")
 
     def __init__(self) -> None:
         self.reply: Reply | None = None
@@ -67,6 +68,8 @@ class Holder:
         """The upstream took the request on: it answered with a 2xx head."""
         self.exhausted_ms = 0
         """For how long our account there has nothing left, as that head says."""
+        self.stay: Stay | None = None
+        """Where the request is counted, where deployments are ordered by that."""
 
     def note_sent(self) -> None:
         """Take note that the request leaves."""
@@ -77,6 +80,8 @@ class Holder:
         reply, self.reply = self.reply, None
         if reply is not None:
             reply.close()
+        if self.stay is not None:
+            self.stay.leave()
 
 
 async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
@@ -86,9 +91,22 @@ async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
         outcome = reply if isinstance(reply, Failed) else await _read(dispatch, reply, holder)
     except TransportError as error:
         outcome = Failed(fault=error.fault, sent=error.sent)
+    if holder.stay is not None:
+        _tell(holder.stay, outcome)
     if not isinstance(outcome, Flowing):
         holder.close()
     return outcome
+
+
+def _tell(stay: Stay, outcome: Committed | Failed) -> None:
+    """Tell how an attempt went: a stream by its first content, a whole answer by its tokens, or its prompt's if it has none."""
+    if isinstance(outcome, Failed):
+        stay.failed(outcome.fault)
+    elif isinstance(outcome, Flowing):
+        stay.answered(1)
+    else:
+        usage = outcome.usage
+        stay.answered(max(1, outcome.output_bytes if usage is None else usage.output or usage.input))
 
 
 async def _reply_to(dispatch: Dispatch, body: bytes, holder: Holder) -> Reply | Failed:

@@ -16,7 +16,6 @@ OF_A_PROVIDER = {
     "api_keys": "[0123456789abcdef]",
 }
 OF_A_MODEL = {
-    "strategy": "latency",
     "capabilities.priority_field": "true",
 }
 OF_A_DEPLOYMENT = {"capabilities": "{tools: false}"}
