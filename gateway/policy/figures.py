@@ -44,6 +44,10 @@ class Figures:
         self.now_s = now_s
         self._places: dict[str, _Place] = {}
 
+    def __len__(self) -> int:
+        """Return how many requests are counted anywhere."""
+        return sum(place.under_way for place in self._places.values())
+
     def order(self, model: Model, ways: Sequence[Way], request: InferenceRequest, dice: int) -> Sequence[Way]:
         """Return the ways to a model in the order to try, by its strategy."""
         if len(ways) == 1 or model.strategy is Strategy.WEIGHTED:

@@ -4,12 +4,12 @@ Both order candidates alone. Whether there is room, and what is left alone for a
 """
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, log
 
 import msgspec
 
 from gateway.policy.pace import Pace
-from gateway.policy.ways import Way, chance, ranked_order
+from gateway.policy.ways import Way, chance
 
 Group = tuple[bool, int]
 """What ways have in common that stand in for each other: made in other words than the client's or not, and their `order`."""
@@ -75,6 +75,16 @@ def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: 
             ranks[place] = best
     ordered = ranked_order(ways, dice, ranks)
     return _exploring(ordered, ways, looks) if chance(dice, len(ways)) * EXPLORING <= 1 else ordered
+
+
+def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> Sequence[Way]:
+    """Return the ways as by weight, but inside one `order` by rank, and only those of one rank by chance."""
+    drawn: list[tuple[bool, int, float, float, int]] = []
+    for place, (way, rank) in enumerate(zip(ways, ranks, strict=True)):
+        deployment = way.target.deployment
+        drawn.append((way.detour, deployment.order, rank, -log(chance(dice, place)) / deployment.weight, place))
+    drawn.sort()
+    return [ways[place] for *_, place in drawn]
 
 
 def _exploring(ordered: Sequence[Way], ways: Sequence[Way], looks: Sequence[Look]) -> Sequence[Way]:

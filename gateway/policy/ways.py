@@ -45,15 +45,10 @@ def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
         one, other = ways[0].target.deployment, ways[1].target.deployment
         if one.order == other.order and ways[0].detour == ways[1].detour:
             return ways if chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
-    return ranked_order(ways, dice, (0.0,) * len(ways))
-
-
-def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> Sequence[Way]:
-    """Return the ways in the order to try, as by weight, but inside one `order` by rank, and only those of one by chance."""
-    drawn: list[tuple[bool, int, float, float, int]] = []
-    for place, (way, rank) in enumerate(zip(ways, ranks, strict=True)):
+    drawn: list[tuple[bool, int, float, int]] = []
+    for place, way in enumerate(ways):
         deployment = way.target.deployment
-        drawn.append((way.detour, deployment.order, rank, -log(chance(dice, place)) / deployment.weight, place))
+        drawn.append((way.detour, deployment.order, -log(chance(dice, place)) / deployment.weight, place))
     drawn.sort()
     return [ways[place] for *_, place in drawn]
 
