@@ -252,6 +252,8 @@ class Walk:
                 raise
             job.watch.resume()
             outcome = Failed(fault=Fault.TIMEOUT)
+            if (stay := job.reservation.holder.stay) is not None:
+                stay.failed(outcome.fault)
         if isinstance(outcome, Failed):
             job.watch.arm((Cut.DEADLINE, job.due.commit_s))
             self._note_attempt(candidate, (outcome.status, outcome.fault), started_s)

@@ -88,11 +88,11 @@ def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> Sequ
 
 
 def _exploring(ordered: Sequence[Way], ways: Sequence[Way], looks: Sequence[Look]) -> Sequence[Way]:
-    """Return the order with that one first which nobody looked at for longest, of those that stand in for the first."""
+    """Return the order with that one first which nobody looked at for longest, of the first and those that stand in for it."""
     told = [
         (-inf if look.pace is None else look.pace.told_s, place)
         for place, (way, look) in enumerate(zip(ways, looks, strict=True))
-        if group_of(way) == group_of(ordered[0]) and way is not ordered[0] and not look.awaited
+        if group_of(way) == group_of(ordered[0]) and not look.awaited
     ]
     if not told:
         return ordered

@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from gateway.config import Edition, load
 from gateway.policy.figures import Figures
+from gateway.policy.pace import LONGEST_S
 from tests.fakes.http_server import Call, Script
 from tests.fakes.openai import DONE, SSE, USAGE, USUAL_STREAM, Models, answers, event, refuses, silence, streams
 from tests.integration.load.rest import comes_to_rest
@@ -50,6 +51,7 @@ MODELS = {
         name: model("latency", name, None, None)
         for name in ("stream", "whole", "faulty", "unpaid", "hanging", "broken", "late", "want")
     },
+    "tardy": model("latency", "tardy", None, None, timeouts={"first_content": "200ms"}),
     "ordered": {
         **model("latency", "ordered"),
         "deployments": [{"provider": "p", "model": f"up-ordered{n}", "order": n} for n in (1, 2)],
@@ -224,6 +226,14 @@ async def test_a_provider_that_hangs_loses_its_turn_by_those_who_leave(field: Sc
             await field.run.client.post("/v1/chat/completions", json={"model": "hanging", **HI}, timeout=0.3)
         await field.run.settled()
     assert 1 <= Counter(asked(field, "hanging"))["0"] <= 8
+
+
+async def test_a_first_content_that_does_not_come_in_time_counts_as_a_fault(field: Scene) -> None:
+    field.models.acts["tardy0"] = silence
+    await ask(field, 2, model="tardy", stream=True)
+    tardy = figures_of(field).look("tardy/p/up-tardy0", stream=True).pace
+    assert tardy is not None
+    assert tardy.seconds >= LONGEST_S
 
 
 async def test_streams_that_break_off_count_as_faults(field: Scene) -> None:

@@ -14,9 +14,12 @@ from gateway.policy.catalogue import Model, Tier
 from gateway.policy.charging import Target
 from gateway.policy.figures import Figures, Stay
 from gateway.policy.orders import EXPLORING
+from gateway.policy.routing import Planner
 from gateway.policy.strategy import Strategy
+from gateway.policy.tiers import wish
 from gateway.policy.ways import Way
-from tests.catalogues import deployment, model, provider, request
+from gateway.wire.request import Endpoint
+from tests.catalogues import catalogue, deployment, key, model, provider, request
 
 ASKED = request("m")
 STREAMED = request("m", stream=True)
@@ -153,6 +156,22 @@ def test_room_counts_and_where_it_is_the_same_weight_does() -> None:
         figures.expect(first, stream=False)
         found[first] += 1
     assert (found["m/0"], found["m/1"]) == (30, 10), "both are full at once"
+
+
+def test_a_plan_goes_by_the_strategy_of_each_model() -> None:
+    figures = Figures(Clock())
+    models = [
+        model(name, *(deployment(name, provider(each)) for each in "01"), strategy=strategy)
+        for name, strategy in (("A", Strategy.LEAST_BUSY), ("B", Strategy.LATENCY))
+    ]
+    planner = Planner(catalogue(*models), figures=figures)
+    figures.expect("A/0", stream=False)
+    figures.expect("B/1", stream=False).ask("B/1")
+    asked = request("A", "B")
+    for seed in range(50):
+        plan = planner.plan(key(), asked, wish(None, key(), Endpoint.CHAT), Random(seed).getrandbits(62))
+        firsts = [each.target.deployment.id for each in plan.candidates if each.target.tier is Tier.DEFAULT]
+        assert firsts == ["A/1", "A/0", "B/0", "B/1"]
 
 
 def test_by_weight_no_figure_counts() -> None:

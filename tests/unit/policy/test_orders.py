@@ -173,6 +173,10 @@ def test_it_looks_where_the_latest_word_is_the_oldest() -> None:
     assert first_of(three, Look(FAST, 1), Look(later), Look(SLOW, 1), now_s=100) == "1"
 
 
+def test_what_is_untried_goes_before_what_is_looked_at_again() -> None:
+    assert {first_of(dice, Look(FAST), Look()) for dice in dices()} == {"1"}
+
+
 def test_it_looks_at_nothing_of_a_later_order() -> None:
     given_ways = [
         several(1)[0],
