@@ -213,10 +213,8 @@ class Relay:
         return self._downstream.event(error, self._next_number)
 
     def _note_fault(self, fault: Fault) -> None:
-        reservation = self._exchange.reservation
-        reservation.break_off(Failed(fault=fault), 0)
-        if reservation.holder.stay is not None:
-            reservation.holder.stay.failed(fault)
+        self._exchange.reservation.break_off(Failed(fault=fault), 0)
+        self._exchange.reservation.holder.note_fault(fault)
         attempts = self._record.attempts
         attempts[-1] = replace(attempts[-1], outcome=fault)
 

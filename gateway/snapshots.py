@@ -110,14 +110,13 @@ def snapshot_of(
 ) -> Snapshot:
     """Return the catalogue with what it takes to act on it."""
     by_weight = all(model.strategy is Strategy.WEIGHTED for model in catalogue.models.values())
-    figures = None if by_weight else known.figures
     providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
     return Snapshot(
         catalogue=catalogue,
-        planner=Planner(catalogue, known.experience, figures),
+        planner=Planner(catalogue, known.experience),
         dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),
         hash_user=lambda org, user: user_hash(pepper, org, user),
-        figures=figures,
+        figures=None if by_weight else known.figures,
     )

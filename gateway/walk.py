@@ -19,9 +19,9 @@ from gateway.policy.answers import Answer, Granted, Queued, Refusal, Refused, Sp
 from gateway.policy.experience import asked
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
-from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, remaining
+from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
 from gateway.policy.shadows import Shadows
-from gateway.policy.trace import passed_over, reason_of
+from gateway.policy.trace import reason_of
 from gateway.providers.protocol import edits_for
 from gateway.upstream.attempt import Committed, Dispatch, Flowing
 from gateway.waiting import Waiting
@@ -56,12 +56,8 @@ class Walk:
 
     async def run(self) -> Exchange:
         """Return the committed answer. Raises `GatewayError` when the plan is exhausted."""
-        job = self._job
-        first = job.plan.candidates[0].target
-        if len(job.plan.candidates) > 1:
-            self._store.retries.request(first.model.name, job.now_s())
-        if job.snapshot.figures is not None:
-            job.reservation.holder.stay = job.snapshot.figures.expect(first.deployment.id, stream=job.request.stream)
+        if len(self._job.plan.candidates) > 1:
+            self._store.retries.request(self._job.plan.candidates[0].target.model.name, self._job.now_s())
         verdict = await self._acquire()
         while True:
             candidate = self._granted(verdict)
@@ -113,9 +109,8 @@ class Walk:
         """Return what the store says of the offer, once the wait that it may bring is over."""
         job = self._job
         reservation, ttl_ms = job.reservation, job.snapshot.lease_ttl_ms
-        request_id = reservation.record.request_id
         if reservation.hold is not Hold.NONE:
-            switch = Switch(request_id, NO_ENDING, self._rows(), ttl_ms, wait)
+            switch = Switch(reservation.record.request_id, NO_ENDING, self._rows(), ttl_ms, wait)
             verdict = await self._store.admission.switch(switch, job.opened)
         else:
             reservation.hold = Hold.UNCERTAIN
@@ -233,7 +228,15 @@ class Walk:
             return  # the same deployment comes again, over the limit: that one tells how it ended
         if came_back:
             return  # it was tried before, and told then how that ended
-        self._job.reservation.record.attempts.append(passed_over(candidates[place].target, refusal))
+        noted = Attempt(
+            model=candidates[place].target.model.name,
+            provider=deployment.provider.name,
+            status=refusal_status(refusal),
+            outcome="refused",
+            sent=False,
+            reason=reason_of(refusal),
+        )
+        self._job.reservation.record.attempts.append(noted)
 
     async def _attempt(self, candidate: Candidate) -> Committed | Failed:
         job = self._job
@@ -252,8 +255,7 @@ class Walk:
                 raise
             job.watch.resume()
             outcome = Failed(fault=Fault.TIMEOUT)
-            if (stay := job.reservation.holder.stay) is not None:
-                stay.failed(outcome.fault)
+            job.reservation.holder.note_fault(outcome.fault)
         if isinstance(outcome, Failed):
             job.watch.arm((Cut.DEADLINE, job.due.commit_s))
             self._note_attempt(candidate, (outcome.status, outcome.fault), started_s)
@@ -284,8 +286,6 @@ class Walk:
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered + call.lowered
         transport = job.snapshot.transports[target.deployment.id]
-        if (stay := job.reservation.holder.stay) is not None:
-            stay.ask(target.deployment.id)
         return Dispatch(transport=transport, dialect=dialect, edits=edits, call=call, stream=job.request.stream, now_s=job.now_s)
 
     def _note_attempt(self, candidate: Candidate, end: tuple[int, str], started_s: float) -> None:

@@ -6,14 +6,15 @@ it is planned to the end of all that it holds; each `Stay` is counted once and t
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import groupby
+
+from msgspec.structs import replace
 
 from gateway.faults import EndClass, Fault
-from gateway.policy.catalogue import Model
 from gateway.policy.orders import Look, latency_order, least_busy_order
 from gateway.policy.pace import Pace, after_answer, after_departure, after_fault
+from gateway.policy.routing import Candidate, Plan
 from gateway.policy.strategy import Strategy
-from gateway.policy.ways import Way, weighted_order
-from gateway.wire.request import InferenceRequest
 
 
 class _Kind:
@@ -48,15 +49,22 @@ class Figures:
         """Return how many requests are counted anywhere."""
         return sum(place.under_way for place in self._places.values())
 
-    def order(self, model: Model, ways: Sequence[Way], request: InferenceRequest, dice: int) -> Sequence[Way]:
-        """Return the ways to a model in the order to try, by its strategy."""
-        if len(ways) == 1 or model.strategy is Strategy.WEIGHTED:
-            return weighted_order(ways, dice)
-        deployments = [way.target.deployment.id for way in ways]
-        if model.strategy is Strategy.LEAST_BUSY:
-            return least_busy_order(ways, dice, [self.under_way(each) for each in deployments])
-        looks = [self.look(each, stream=request.stream) for each in deployments]
-        return latency_order(ways, dice, looks, self.now_s())
+    def ordered(self, plan: Plan, dice: int, *, stream: bool) -> Plan:
+        """Return the plan with the candidates of one model and tier in the order of the model's strategy."""
+        groups = groupby(plan.candidates, lambda candidate: (candidate.stage, candidate.target.tier))
+        candidates = (each for _, group in groups for each in self._in_order(tuple(group), dice, stream=stream))
+        return replace(plan, candidates=tuple(candidates))
+
+    def _in_order(self, candidates: Sequence[Candidate], dice: int, *, stream: bool) -> Sequence[Candidate]:
+        strategy = candidates[0].target.model.strategy
+        if len(candidates) == 1 or strategy is Strategy.WEIGHTED:
+            return candidates
+        ways, deployments = [each.way for each in candidates], [each.target.deployment.id for each in candidates]
+        if strategy is Strategy.LEAST_BUSY:
+            places = least_busy_order(ways, dice, [self.under_way(each) for each in deployments])
+        else:
+            places = latency_order(ways, dice, [self.look(each, stream=stream) for each in deployments], self.now_s())
+        return [candidates[place] for place in places]
 
     def expect(self, deployment: str, *, stream: bool) -> "Stay":
         """Count a request where it is to be tried first: those that are planned with it go by it."""

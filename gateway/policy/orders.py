@@ -46,10 +46,11 @@ def group_of(way: Way) -> Group:
     return way.detour, way.target.deployment.order
 
 
-def least_busy_order(ways: Sequence[Way], dice: int, under_way: Sequence[int]) -> Sequence[Way]:
-    """Return the ways in the order to try: inside one `order` the smallest share of room in use first, equal ones by weight.
+def least_busy_order(ways: Sequence[Way], dice: int, under_way: Sequence[int]) -> list[int]:
+    """Return the places of the ways in the order to try: inside one `order` the smallest share of room in use first.
 
-    Room is `max_concurrency`; where one of those that stand in for each other has no ceiling, it is the weight of each.
+    Room is `max_concurrency`; where one of those that stand in for each other has no ceiling, it is the weight of each. Equal
+    shares are drawn by weight.
     """
     unbounded = {group_of(way) for way in ways if way.target.deployment.max_concurrency is None}
     ranks: list[float] = []
@@ -60,8 +61,8 @@ def least_busy_order(ways: Sequence[Way], dice: int, under_way: Sequence[int]) -
     return ranked_order(ways, dice, ranks)
 
 
-def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: float) -> Sequence[Way]:
-    """Return the ways in the order to try: inside one `order` the fastest of late first, those as fast by weight.
+def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: float) -> list[int]:
+    """Return the places of the ways in the order to try: inside one `order` the fastest of late first, those as fast by weight.
 
     What is untried comes first of all, and one request in `EXPLORING` goes where the latest word is the oldest.
     """
@@ -77,24 +78,24 @@ def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: 
     return _exploring(ordered, ways, looks) if chance(dice, len(ways)) * EXPLORING <= 1 else ordered
 
 
-def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> Sequence[Way]:
-    """Return the ways as by weight, but inside one `order` by rank, and only those of one rank by chance."""
+def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> list[int]:
+    """Return the places of the ways as by weight, but inside one `order` by rank, and only those of one rank by chance."""
     drawn: list[tuple[bool, int, float, float, int]] = []
     for place, (way, rank) in enumerate(zip(ways, ranks, strict=True)):
         deployment = way.target.deployment
         drawn.append((way.detour, deployment.order, rank, -log(chance(dice, place)) / deployment.weight, place))
     drawn.sort()
-    return [ways[place] for *_, place in drawn]
+    return [place for *_, place in drawn]
 
 
-def _exploring(ordered: Sequence[Way], ways: Sequence[Way], looks: Sequence[Look]) -> Sequence[Way]:
+def _exploring(ordered: list[int], ways: Sequence[Way], looks: Sequence[Look]) -> list[int]:
     """Return the order with that one first which nobody looked at for longest, of the first and those that stand in for it."""
     told = [
         (-inf if look.pace is None else look.pace.told_s, place)
         for place, (way, look) in enumerate(zip(ways, looks, strict=True))
-        if group_of(way) == group_of(ordered[0]) and not look.awaited
+        if group_of(way) == group_of(ways[ordered[0]]) and not look.awaited
     ]
     if not told:
         return ordered
-    found = ways[min(told)[1]]
-    return [found, *(way for way in ordered if way is not found)]
+    _, found = min(told)
+    return [found, *(place for place in ordered if place != found)]

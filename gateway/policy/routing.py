@@ -19,7 +19,6 @@ from gateway.policy.catalogue import Catalogue, Key, Model, Tier, TierTerms
 from gateway.policy.charging import Target, budgets_of, target_charges, tenant_of, upstream_of
 from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
-from gateway.policy.figures import Figures
 from gateway.policy.natures import asks_much, unsaid
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import near, timetable
@@ -66,8 +65,10 @@ class End(msgspec.Struct, frozen=True, gc=False):
 RATE_LIMIT = "rate_limit"
 """The class of a refusal by a limit of the caller's own; leads on only where the operator says so."""
 
+
 REASONS: Mapping[str, str] = {"context_length_exceeded": "context_length", "content_filter": "content_filter"}
 """Refusals for the request's own sake that another model may not share, by their code: opt-in classes of `fallback.on`."""
+
 
 Chain = tuple[tuple[str, Model], ...]
 """The models of one request in their order, each with the name that the client knows it by."""
@@ -76,13 +77,12 @@ Chain = tuple[tuple[str, Model], ...]
 class Planner:
     """Plans requests against one snapshot of the catalogue; remembers the chains and the ways of keys that it has met.
 
-    What they are held to cost goes by `experience`, the order of deployments by `figures`; without any, as if nothing were known.
+    What they are held to cost goes by `experience`; without any, as if nothing had been learned.
     """
 
-    def __init__(self, catalogue: Catalogue, experience: Experience | None = None, figures: Figures | None = None) -> None:
+    def __init__(self, catalogue: Catalogue, experience: Experience | None = None) -> None:
         self._catalogue = catalogue
         self._experience = experience or Experience()
-        self._live = figures
         self._chains = Remembered[tuple[str, int, str], Chain]()
         self._ways = Remembered[tuple[str, int, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]]()
 
@@ -93,7 +93,7 @@ class Planner:
         tried. One that only the configuration names is left out instead.
         """
         check_key_bounds(key, request)
-        endpoints, live = endpoints_for(request), self._live
+        endpoints = endpoints_for(request)
         candidates: list[Candidate] = []
         patiences: list[Patience] = []
         for stage, (shown, model) in enumerate(self._chain(key, request)):
@@ -111,8 +111,7 @@ class Planner:
             learned = self._experience.of(key.org, model.name)
             for ways in tiers:
                 estimated, smallest = None, None
-                ordered = weighted_order(ways, dice) if live is None else live.order(model, ways, request, dice)
-                for way in ordered:
+                for way in weighted_order(ways, dice):
                     if estimated is None or way.smallest_bucket_tokens != smallest:
                         smallest = way.smallest_bucket_tokens
                         estimated = estimate(request, model, smallest, learned)
@@ -163,8 +162,9 @@ class Planner:
 
     def _way(self, key: Key, target: Target, *, overflows: bool) -> Way:
         terms = self._catalogue.tiers.get(target.tier) or TierTerms()
+        tenant = tenant_of(key, self._catalogue.orgs)
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
-        charges = target_charges(tenant_of(key, self._catalogue.orgs), target, terms, walks_past_rates=past)
+        charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
         served = Echo(target.tier, multiplier(target.tier, billed))
         echoed = echoes(target.tier, target.deployment.provider, billed)

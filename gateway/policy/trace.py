@@ -9,9 +9,7 @@ import msgspec
 
 from gateway.policy.answers import Cause, Refusal
 from gateway.policy.charges import Kind
-from gateway.policy.charging import Target
 from gateway.policy.record import Attempt, Reason, Record, short
-from gateway.policy.routing import refusal_status
 from gateway.policy.wording import SCOPES
 
 LONGEST_HEADER = 4_096
@@ -117,18 +115,6 @@ def reason_of(refusal: Refusal) -> Reason:
         scope=scope,
         dimension=charge.dimension.name.lower(),
         wait_ms=None if refusal.never or charge.kind is Kind.HELD else refusal.wait_ms,
-    )
-
-
-def passed_over(target: Target, refusal: Refusal) -> Attempt:
-    """Return the note of a candidate that was refused before it was tried."""
-    return Attempt(
-        model=target.model.name,
-        provider=target.deployment.provider.name,
-        status=refusal_status(refusal),
-        outcome="refused",
-        sent=False,
-        reason=reason_of(refusal),
     )
 
 

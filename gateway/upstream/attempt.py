@@ -10,7 +10,6 @@ from functools import partial
 import msgspec
 
 from gateway.faults import Failed, Fault
-from gateway.policy.figures import Stay
 from gateway.providers.headroom import exhausted_by
 from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step, StreamReader, Translation
 from gateway.upstream.successive import Calls, Successive
@@ -58,7 +57,7 @@ class Dispatch(msgspec.Struct, frozen=True, kw_only=True):
 class Holder:
     """Holds the reply of the attempt under way, so that a request that is cut short lets go of its connection at once."""
 
-    __slots__ = ("accepted", "exhausted_ms", "reply", "sent", "stay")
+    __slots__ = ("accepted", "exhausted_ms", "reply", "sent")
 
     def __init__(self) -> None:
         self.reply: Reply | None = None
@@ -68,45 +67,30 @@ class Holder:
         """The upstream took the request on: it answered with a 2xx head."""
         self.exhausted_ms = 0
         """For how long our account there has nothing left, as that head says."""
-        self.stay: Stay | None = None
-        """Where the request is counted, where deployments are ordered by that."""
 
     def note_sent(self) -> None:
         """Take note that the request leaves."""
         self.sent = True
+
+    async def attempt(self, dispatch: Dispatch) -> Committed | Failed:
+        """Make the call, and those that have to follow it, and return the committed answer, or why there is none."""
+        try:
+            reply = await _reply_to(dispatch, dispatch.call.body, self)
+            outcome = reply if isinstance(reply, Failed) else await _read(dispatch, reply, self)
+        except TransportError as error:
+            outcome = Failed(fault=error.fault, sent=error.sent)
+        if not isinstance(outcome, Flowing):
+            self.close()
+        return outcome
+
+    def note_fault(self, fault: Fault) -> None:
+        """Take note of a fault that no attempt returned: a timer's, or that of a stream that broke. Nobody asks for it here."""
 
     def close(self) -> None:
         """Let go; safe at any time."""
         reply, self.reply = self.reply, None
         if reply is not None:
             reply.close()
-        if self.stay is not None:
-            self.stay.leave()
-
-
-async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
-    """Make the call, and those that have to follow it, and return the committed answer, or why there is none."""
-    try:
-        reply = await _reply_to(dispatch, dispatch.call.body, holder)
-        outcome = reply if isinstance(reply, Failed) else await _read(dispatch, reply, holder)
-    except TransportError as error:
-        outcome = Failed(fault=error.fault, sent=error.sent)
-    if holder.stay is not None:
-        _tell(holder.stay, outcome)
-    if not isinstance(outcome, Flowing):
-        holder.close()
-    return outcome
-
-
-def _tell(stay: Stay, outcome: Committed | Failed) -> None:
-    """Tell how an attempt went: a stream by its first content, a whole answer by its tokens, or its prompt's if it has none."""
-    if isinstance(outcome, Failed):
-        stay.failed(outcome.fault)
-    elif isinstance(outcome, Flowing):
-        stay.answered(1)
-    else:
-        usage = outcome.usage
-        stay.answered(max(1, outcome.output_bytes if usage is None else usage.output or usage.input))
 
 
 async def _reply_to(dispatch: Dispatch, body: bytes, holder: Holder) -> Reply | Failed:

@@ -33,29 +33,27 @@ PATIENT = {"failures": 1000, "ratio": 1.0, "open": "1ms", "max_open": "1ms", "co
 """Nothing is left alone here by anything but its strategy."""
 
 
-def model(strategy: str, name: str, *rooms: int | None, **fields: Any) -> dict[str, Any]:
+def model(strategy: str, name: str, *rooms: int | None, provider: str = "p", **fields: Any) -> dict[str, Any]:
     """A model at deployments `{name}0`, `{name}1` and so on, each with so much room."""
     deployments = [
-        {"provider": "p", "model": f"up-{name}{place}", **({} if room is None else {"max_concurrency": room})}
+        {"provider": provider, "model": f"up-{name}{place}", **({} if room is None else {"max_concurrency": room})}
         for place, room in enumerate(rooms)
     ]
     return {"deployments": deployments, "strategy": strategy, **fields}
 
 
+HASTY = {"first_content": "200ms"}
+BY_SPEED = ("stream", "whole", "faulty", "unpaid", "hanging", "broken", "late", "want")
+IN_TURN = [{"provider": "p", "model": f"up-ordered{order}", "order": order} for order in (1, 2)]
 MODELS = {
     "wide": model("least_busy", "wide", 9, 3),
     "busy": model("least_busy", "busy", None, None),
     "full": model("least_busy", "full", 1, 1),
-    "heard": {**model("least_busy", "heard"), "deployments": [{"provider": "drains", "model": f"up-heard{n}"} for n in (0, 1)]},
-    **{
-        name: model("latency", name, None, None)
-        for name in ("stream", "whole", "faulty", "unpaid", "hanging", "broken", "late", "want")
-    },
-    "tardy": model("latency", "tardy", None, None, timeouts={"first_content": "200ms"}),
-    "ordered": {
-        **model("latency", "ordered"),
-        "deployments": [{"provider": "p", "model": f"up-ordered{n}", "order": n} for n in (1, 2)],
-    },
+    "heard": model("least_busy", "heard", None, None, provider="drains"),
+    **{name: model("latency", name, None, None) for name in BY_SPEED},
+    "tardy": model("latency", "tardy", None, None, timeouts=HASTY),
+    "lingering": model("latency", "lingering", None, None, provider="drains", timeouts=HASTY),
+    "ordered": {"deployments": IN_TURN, "strategy": "latency"},
 }
 
 
@@ -228,10 +226,11 @@ async def test_a_provider_that_hangs_loses_its_turn_by_those_who_leave(field: Sc
     assert 1 <= Counter(asked(field, "hanging"))["0"] <= 8
 
 
-async def test_a_first_content_that_does_not_come_in_time_counts_as_a_fault(field: Scene) -> None:
-    field.models.acts["tardy0"] = silence
-    await ask(field, 2, model="tardy", stream=True)
-    tardy = figures_of(field).look("tardy/p/up-tardy0", stream=True).pace
+@pytest.mark.parametrize(("model", "provider"), [("tardy", "p"), ("lingering", "drains")])
+async def test_a_first_content_that_does_not_come_in_time_counts_as_a_fault(field: Scene, model: str, provider: str) -> None:
+    field.models.acts[f"{model}0"] = silence
+    await ask(field, 2, model=model, stream=True)
+    tardy = figures_of(field).look(f"{model}/{provider}/up-{model}0", stream=True).pace
     assert tardy is not None
     assert tardy.seconds >= LONGEST_S
 

@@ -9,20 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from gateway.faults import EndClass, Fault
-from gateway.policy.admission import Upstream
-from gateway.policy.catalogue import Model, Tier
-from gateway.policy.charging import Target
+from gateway.policy.catalogue import Guards, Model, Tier
 from gateway.policy.figures import Figures, Stay
 from gateway.policy.orders import EXPLORING
-from gateway.policy.routing import Planner
+from gateway.policy.routing import Plan, Planner
 from gateway.policy.strategy import Strategy
 from gateway.policy.tiers import wish
-from gateway.policy.ways import Way
 from gateway.wire.request import Endpoint
 from tests.catalogues import catalogue, deployment, key, model, provider, request
 
-ASKED = request("m")
-STREAMED = request("m", stream=True)
 USUAL_TOKENS = 100
 MANY = 100_000
 
@@ -37,10 +32,21 @@ class Clock:
         return self.s
 
 
-def served(strategy: Strategy, *weights: float, ceiling: int | None = None) -> tuple[Model, list[Way]]:
-    at = [deployment("m", provider(str(place)), weight=weight, max_concurrency=ceiling) for place, weight in enumerate(weights)]
-    of = model("m", *at, strategy=strategy)
-    return of, [Way(Target(of, each, Tier.DEFAULT), Upstream(each.id), (), None) for each in at]
+def served(strategy: Strategy, *weights: float) -> Model:
+    at = [deployment("m", provider(str(place)), weight=weight) for place, weight in enumerate(weights)]
+    return model("m", *at, strategy=strategy)
+
+
+def plan_of(*models: Model) -> Plan:
+    """The plan of a request for these models, by weight alone."""
+    asked, by = request(*(each.name for each in models)), key()
+    return Planner(catalogue(*models)).plan(by, asked, wish("default", by, Endpoint.CHAT), dice=0)
+
+
+def firsts(figures: Figures, plan: Plan, seeds: int) -> Counter[str]:
+    """Return how often each deployment comes first."""
+    dice = (Random(seed).getrandbits(62) for seed in range(seeds))
+    return Counter(figures.ordered(plan, each, stream=False).candidates[0].target.deployment.id for each in dice)
 
 
 class Fleet:
@@ -51,20 +57,20 @@ class Fleet:
         self.figures = Figures(self.clock)
         self.takes = list(takes)
         self.random = Random(seed)
-        self.request = STREAMED if stream else ASKED
-        self.model, self.ways = served(strategy, *[1.0] * len(takes))
+        self.stream = stream
+        self.plan = plan_of(served(strategy, *[1.0] * len(takes)))
         self._ends: list[tuple[float, int, Stay, int]] = []
         self._numbers = count()
 
     def arrive(self, pause_s: float) -> int:
         """Let a request come so long after the one before. Return where it went."""
         self.until(self.clock.s + pause_s)
-        first = self.figures.order(self.model, self.ways, self.request, self.random.getrandbits(62))[0].target.deployment
-        stay = self.figures.expect(first.id, stream=self.request.stream)
+        first = self.figures.ordered(self.plan, self.random.getrandbits(62), stream=self.stream).candidates[0].target.deployment
+        stay = self.figures.expect(first.id, stream=self.stream)
         stay.ask(first.id)
         place, tokens = (
             int(first.provider.name),
-            USUAL_TOKENS if self.request.stream else self.random.randrange(1, 2 * USUAL_TOKENS),
+            USUAL_TOKENS if self.stream else self.random.randrange(1, 2 * USUAL_TOKENS),
         )
         end_s = self.clock.s + self.takes[place]() * tokens / USUAL_TOKENS
         heapq.heappush(self._ends, (end_s, next(self._numbers), stay, tokens))
@@ -148,38 +154,38 @@ def test_the_least_busy_share_evenly_and_whoever_is_slow_gets_the_less(seed: int
 
 def test_room_counts_and_where_it_is_the_same_weight_does() -> None:
     at = [deployment("m", provider("0"), max_concurrency=30), deployment("m", provider("1"), max_concurrency=10, weight=9)]
-    of = model("m", *at, strategy=Strategy.LEAST_BUSY)
-    ways = [Way(Target(of, each, Tier.DEFAULT), Upstream(each.id), (), None) for each in at]
-    figures, random, found = Figures(Clock()), Random(1), Counter[str]()
+    plan, figures, random = plan_of(model("m", *at, strategy=Strategy.LEAST_BUSY)), Figures(Clock()), Random(1)
     for _ in range(40):
-        first = figures.order(of, ways, ASKED, random.getrandbits(62))[0].target.deployment.id
+        first = figures.ordered(plan, random.getrandbits(62), stream=False).candidates[0].target.deployment.id
         figures.expect(first, stream=False)
-        found[first] += 1
-    assert (found["m/0"], found["m/1"]) == (30, 10), "both are full at once"
+    assert (figures.under_way("m/0"), figures.under_way("m/1")) == (30, 10), "both are full at once"
+    assert len(figures) == 40
 
 
-def test_a_plan_goes_by_the_strategy_of_each_model() -> None:
-    figures = Figures(Clock())
+def test_each_model_has_its_own_strategy() -> None:
+    figures, strategies = Figures(Clock()), (Strategy.LEAST_BUSY, Strategy.LATENCY, Strategy.WEIGHTED)
     models = [
         model(name, *(deployment(name, provider(each)) for each in "01"), strategy=strategy)
-        for name, strategy in (("A", Strategy.LEAST_BUSY), ("B", Strategy.LATENCY))
+        for name, strategy in zip("ABC", strategies, strict=True)
     ]
-    planner = Planner(catalogue(*models), figures=figures)
+    plan = plan_of(*models)
     figures.expect("A/0", stream=False)
     figures.expect("B/1", stream=False).ask("B/1")
-    asked = request("A", "B")
+    figures.expect("C/0", stream=False)
     for seed in range(50):
-        plan = planner.plan(key(), asked, wish(None, key(), Endpoint.CHAT), Random(seed).getrandbits(62))
-        firsts = [each.target.deployment.id for each in plan.candidates if each.target.tier is Tier.DEFAULT]
-        assert firsts == ["A/1", "A/0", "B/0", "B/1"]
+        ordered = figures.ordered(plan, Random(seed).getrandbits(62), stream=False)
+        deployments = [each.target.deployment.id for each in ordered.candidates]
+        assert deployments[:4] == ["A/1", "A/0", "B/0", "B/1"]
+        assert deployments[4:] == [each.target.deployment.id for each in plan.candidates[4:]], "by weight, as it was planned"
 
 
-def test_by_weight_no_figure_counts() -> None:
-    of, ways = served(Strategy.WEIGHTED, 1.0, 1.0)
+def test_tiers_keep_their_turn() -> None:
     figures = Figures(Clock())
+    of, by = served(Strategy.LEAST_BUSY, 1.0, 1.0), key(over_limit=Guards())
+    plan = Planner(catalogue(of)).plan(by, request("m"), wish("auto", by, Endpoint.CHAT), dice=0)
     figures.expect("m/0", stream=False)
-    firsts = Counter(figures.order(of, ways, ASKED, Random(seed).getrandbits(62))[0] is ways[0] for seed in range(1_000))
-    assert 400 < firsts[True] < 600
+    found = [(each.target.tier, each.target.deployment.id) for each in figures.ordered(plan, 5, stream=False).candidates]
+    assert found == [(tier, at) for tier in (Tier.DEFAULT, Tier.OVER_LIMIT) for at in ("m/1", "m/0")]
 
 
 def test_streams_and_whole_answers_are_not_compared() -> None:

@@ -6,15 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gateway.policy import orders
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Deployment, Tier
 from gateway.policy.charging import Target
-from gateway.policy.orders import AS_FAST, EXPLORING, Look, group_of, latency_order, least_busy_order
+from gateway.policy.orders import AS_FAST, EXPLORING, Look, group_of
 from gateway.policy.pace import FADES_S, Pace, after_answer
 from gateway.policy.ways import Way, chance, weighted_order
 from tests.catalogues import deployment, model, provider
 
 DICE = st.integers(0, 2**62 - 1)
+
+
+def least_busy_order(ways: Sequence[Way], dice: int, under_way: Sequence[int]) -> list[Way]:
+    return [ways[place] for place in orders.least_busy_order(ways, dice, under_way)]
+
+
+def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: float) -> list[Way]:
+    return [ways[place] for place in orders.latency_order(ways, dice, looks, now_s)]
 
 
 def way(place: int, at: Deployment, *, detour: bool = False) -> Way:
