@@ -179,8 +179,12 @@ class Unprocessable(GatewayError):
     @property
     def error_code(self) -> str:
         """Return the code of the first bad field."""
-        kind = self.fields[0].type
-        return self.CODES.get(kind) or self.CODES["type" if kind.endswith(("_type", "_parsing")) else "range"]
+        return self.code_of(self.fields[0])
+
+    @classmethod
+    def code_of(cls, field: FieldError) -> str:
+        """Return the code of a bad field."""
+        return cls.CODES.get(field.type) or cls.CODES["type" if field.type.endswith(("_type", "_parsing")) else "range"]
 
 
 class RateLimited(GatewayError):
@@ -290,7 +294,11 @@ class UpstreamRejected(GatewayError):
 
     @property
     def error_code(self) -> str:
-        """Return the provider's code, or ours where it gave none."""
+        """Return the provider's code, or where it gave none ours for what it says."""
+        if self.failed.code is None and self.upstream_status == RequestTooLarge.status:
+            return RequestTooLarge.code
+        if self.failed.code is None and self.failed.fields:
+            return Unprocessable.code_of(self.failed.fields[0])
         return self.failed.code or self.code
 
 

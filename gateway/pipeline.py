@@ -17,6 +17,7 @@ from gateway.keys import Authenticate, Principal
 from gateway.policy import tiers, verdicts
 from gateway.policy.catalogue import Key
 from gateway.policy.deadlines import deadline
+from gateway.policy.fields import bad_values
 from gateway.policy.floods import FloodGuard
 from gateway.policy.keys import REVOKED, for_project
 from gateway.policy.record import Opened, Outcome, Record
@@ -157,7 +158,8 @@ class Corridor:
     async def _read(self, visit: Visit, key: Key) -> InferenceRequest:
         """Return what the body asks for. One that is no good counts like any other: a client that loops has no other limit."""
         try:
-            return parse(visit.endpoint, await visit.body(), visit.contract, COUNT if visit.counts else None)
+            body, table = await visit.body(), COUNT if visit.counts else None
+            return parse(visit.endpoint, body, visit.contract, table, bad_values(key, self.snapshot.catalogue.names))
         except GatewayError:
             self._floods.count(key, None, visit.record.started_unix_ms)
             raise

@@ -274,7 +274,7 @@ class Walk:
         if record.overhead_s is None:
             record.overhead_s = max(0.0, self._dispatched_s - record.started_s - record.queued_ms / 1000)
         is_bounded = bool(candidate.way.budgets) or provider.nature.bounded
-        adjusted = adjust(job.request, target.model, record.org or "", is_bounded=is_bounded)
+        adjusted = adjust(job.request, target, record.org or "", is_bounded=is_bounded)
         call = dialect.call(adjusted.request, target.deployment, target.tier, last=last)
         if record.span is not None:
             hop = record.span.hop(target.deployment, self._dispatched_s)

@@ -195,6 +195,8 @@ def _target(place: int, target: TargetStep) -> Iterator[str]:
     known = target.first_choice_share
     share = "" if known == 1 else f", first of its order {'by its strategy' if known is None else f'in {known:.0%}'}"
     word = "no service_tier" if target.provider_tier is None else f"service_tier {target.provider_tier}"
+    if target.provider_priority is not None:
+        word += f", priority {target.provider_priority}"
     yield from _indented(f"{target.tier_class} class; order {target.order}, weight {target.weight:g}{share}; sent {word}")
     hold, cost = target.hold, target.cost
     yield from _indented(f"holds {hold.input_tokens} + {hold.output_tokens} tokens, costs {_money(cost)}: {cost.rule}")

@@ -5,14 +5,15 @@ Takes a configuration that `check` found sound.
 
 from datetime import UTC, datetime
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from gateway.config.price_list import price_list
 from gateway.config.prices import Pricing
 from gateway.config.rights import enforced, enforced_on_models, plan_name, rights
 from gateway.config.structs import Config
+from gateway.config.structs.capabilities import Capabilities, DeploymentCapabilities
 from gateway.config.structs.serving import Breaker
-from gateway.config.structs.supply import CapacityLimits, Model, ModelLimits, Provider
+from gateway.config.structs.supply import CapacityLimits, Deployment, Model, ModelLimits, Provider
 from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Org
 from gateway.policy import breaker as policy
 from gateway.policy import catalogue
@@ -102,7 +103,7 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
 
 
 def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], priced: frozenset[Tier]) -> catalogue.Model:
-    can, timeouts = model.capabilities, model.timeouts
+    timeouts = model.timeouts
     return catalogue.Model(
         name=name,
         aliases=model.aliases,
@@ -110,25 +111,35 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
         max_output_tokens=model.max_output_tokens,
         max_n=model.max_n,
         tiers=priced if model.tiers is None else frozenset(model.tiers),
-        deployments=tuple(
-            catalogue.Deployment(
-                id=f"{name}/{deployment.provider}/{deployment.model}",
-                provider=providers[deployment.provider],
-                upstream_model=deployment.model,
-                max_concurrency=deployment.max_concurrency,
-                weight=deployment.weight,
-                order=deployment.order,
-                limits=_capacity(deployment.limits),
-            )
-            for deployment in model.deployments
-        ),
+        deployments=tuple(_deployment(name, model, each, providers[each.provider]) for each in model.deployments),
         fallbacks=model.fallbacks,
         timeouts=catalogue.Timeouts(**{name: getattr(timeouts, name) for name in catalogue.Timeouts.__struct_fields__}),
         limits=_capacity(model.limits),
         strategy=model.strategy,
         queue=catalogue.Queue(max_waiters=model.queue.max_waiters, per_org=model.queue.per_org),
-        capabilities=catalogue.Capabilities(**{name: getattr(can, name) for name in catalogue.Capabilities.__struct_fields__}),
+        capabilities=_capabilities(model.capabilities),
     )
+
+
+def _deployment(name: str, model: Model, deployment: Deployment, provider: catalogue.Provider) -> catalogue.Deployment:
+    own, whole = deployment.capabilities or DeploymentCapabilities(), model.capabilities
+    written = {name: value for name, value in asdict(own).items() if value is not None}
+    can = replace(whole, **written)
+    return catalogue.Deployment(
+        id=f"{name}/{deployment.provider}/{deployment.model}",
+        provider=provider,
+        upstream_model=deployment.model,
+        max_concurrency=deployment.max_concurrency,
+        weight=deployment.weight,
+        order=deployment.order,
+        limits=_capacity(deployment.limits),
+        capabilities=None if _capabilities(can) == _capabilities(whole) else _capabilities(can),
+        takes_priority=can.priority_field and "priority_field" not in provider.nature.idle_capabilities,
+    )
+
+
+def _capabilities(can: Capabilities) -> catalogue.Capabilities:
+    return catalogue.Capabilities(**{name: getattr(can, name) for name in catalogue.Capabilities.__struct_fields__})
 
 
 def _priced(model: catalogue.Model, written: Model, pricing: Pricing) -> catalogue.Model:

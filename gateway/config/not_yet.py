@@ -37,8 +37,6 @@ NOT_YET = (
     Feature("TLS on a listener", ("api.tls", "ops.tls")),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
     Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
-    Feature("the priority field of a model", ("models.*.capabilities.priority_field",), _off),
-    Feature("capabilities of one deployment", ("models.*.deployments.*.capabilities",)),
     Feature("logs with bodies", ("telemetry.log_bodies",), _off),
 )
 

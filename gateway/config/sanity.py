@@ -18,7 +18,6 @@ from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import charges
 from gateway.providers import NATURES
-from gateway.wire.request import Endpoint
 
 USUAL_TOKENS = 1024
 """What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
@@ -41,7 +40,6 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     yield from _stores(parsed)
     yield from _ledger(parsed)
     yield from _providers(parsed)
-    yield from _unserved(parsed)
     for where, limits in _all_limits(parsed):
         yield from _limits(parsed, where, limits)
     for where, choice in _over_limits(parsed):
@@ -140,18 +138,6 @@ def _address(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
         )
     elif not {(*where, "base_url"), (*where, "preset")} & parsed.settings.keys():
         yield parsed.problem((*where, "base_url"), "is missing: write it, or name a preset that has one")
-
-
-def _unserved(parsed: Parsed) -> Iterator[Problem]:
-    """Yield each model that is said to have an endpoint and has no provider for it, where nothing stands in for that endpoint."""
-    providers = parsed.config.providers
-    for name, model in parsed.config.models.items():
-        known = [providers[each.provider] for each in model.deployments if each.provider in providers]
-        for endpoint in (Endpoint.EMBEDDINGS, Endpoint.RESPONSES):
-            wanted = endpoint in (model.capabilities.endpoints or ())
-            if wanted and not any(endpoint in provider.endpoints for provider in known):
-                message = f"none of its providers serves {endpoint}: add it to their endpoints"
-                yield parsed.problem(("models", name, "capabilities", "endpoints"), message)
 
 
 def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:

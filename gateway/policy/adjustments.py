@@ -1,4 +1,4 @@
-"""What a model's bounds make of a request that passes them harmlessly: lowered, left out or rewritten, and reported.
+"""What the bounds of a target make of a request that passes them harmlessly: lowered, left out or rewritten, and reported.
 
 Only what a client would rather have lowered than refused; what cannot be honoured is `gateway.policy.capabilities`'. Pure.
 """
@@ -8,12 +8,10 @@ from hashlib import blake2b
 import msgspec
 from msgspec.structs import replace
 
-from gateway.policy.catalogue import Model
+from gateway.policy.charging import Target
 from gateway.policy.estimates import longest_output_tokens
 from gateway.wire.fields import MOST_OUTPUT_TOKENS
-from gateway.wire.request import Endpoint, InferenceRequest
-
-BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+from gateway.wire.request import BOUNDS, Endpoint, InferenceRequest
 
 ADJUSTABLE = frozenset({"logprobs", "ignore_eos", "prompt_cache_key"})
 """What may be changed beside the bounds of the output."""
@@ -22,28 +20,29 @@ encode = msgspec.json.Encoder().encode
 
 
 class Adjusted(msgspec.Struct, frozen=True):
-    """A request as one model takes it. `lowered` are entries `name=value`, `dropped` names."""
+    """A request as one target takes it. `lowered` are entries `name=value`, `dropped` names."""
 
     request: InferenceRequest
     lowered: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
 
 
-def adjust(request: InferenceRequest, model: Model, org: str, *, is_bounded: bool = False) -> Adjusted:
-    """Return the request as `model` takes it, for a caller of this org.
+def adjust(request: InferenceRequest, target: Target, org: str, *, is_bounded: bool = False) -> Adjusted:
+    """Return the request as its target takes it, for a caller of this org.
 
     One that `is_bounded` leaves with `max_tokens`, whether or not the client set any: what it may cost was counted by them. So
     does one whose contract says how long an answer without a bound may be. What generates nothing has no bound to be given.
     """
-    fields, can, most_tokens = request.fields, model.capabilities, model.max_output_tokens
+    fields, most_tokens = request.fields, target.model.max_output_tokens
     max_tokens = request.max_tokens
     usual = request.contract.absent_max_tokens
     if max_tokens is None and request.endpoint.generates and (is_bounded or usual is not None):
-        bound = min(longest_output_tokens(request, model), usual or MOST_OUTPUT_TOKENS)
-        adjusted = adjust(replace(request, max_tokens=bound), model, org)
+        bound = min(longest_output_tokens(request, target.model), usual or MOST_OUTPUT_TOKENS)
+        adjusted = adjust(replace(request, max_tokens=bound), target, org)
         return replace(adjusted, lowered=(f"{request.endpoint.bound}={bound}", *adjusted.lowered))
     if ADJUSTABLE.isdisjoint(fields) and (max_tokens is None or most_tokens is None or max_tokens <= most_tokens):
         return Adjusted(request)
+    can = target.capabilities
     changes: dict[str, bytes | None] = {}
     lowered: dict[str, int] = {}
     dropped: tuple[str, ...] = ()

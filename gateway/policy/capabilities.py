@@ -1,12 +1,13 @@
 """What a key or a model cannot honour: refused by name before anything is tried, never silently left out. Pure."""
 
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
+from typing import NamedTuple
 
-from gateway.errors import ContextLengthExceeded, InvalidValue, Unprocessable, UnsupportedParameter, UnsupportedPrompt
-from gateway.faults import FieldError
-from gateway.policy.catalogue import Capabilities, Key, Model
+from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
+from gateway.policy.catalogue import Capabilities, Deployment, Key, Model
+from gateway.wire.pictures import has_pictures
 from gateway.wire.prompts import Prompt
-from gateway.wire.request import Endpoint, InferenceRequest
+from gateway.wire.request import BOUNDS, TABLES, Endpoint, InferenceRequest
 
 Needs = Callable[[InferenceRequest], str | None]
 """Returns the field by which a request needs a capability, None where it does not."""
@@ -31,18 +32,29 @@ def _regex(request: InferenceRequest) -> str | None:
     return "response_format" if isinstance(asked, dict) and asked.get("type") == "regex" else None
 
 
+def _vision(request: InferenceRequest) -> str | None:
+    """Return where the pictures are; what is asked is looked into only where a model has no eyes."""
+    if request.fields.get("data"):
+        return "data"
+    asked = TABLES[request.endpoint].asked
+    return asked if has_pictures(request.members.value(asked) or b"") else None
+
+
 STOPS = ("stop", "stop_sequences")
 """What stop sequences are called."""
 
 NEEDS: Mapping[str, Needs] = {
     "tools": _filled("tools", "functions"),
-    "vision": _filled("data"),
+    "vision": _vision,
     "logprobs": _logprobs,
     "regex": _regex,
     "suffix": _filled("suffix"),
     "echo": _filled("echo"),
 }
 """By the names of `Capabilities` that are yes or no."""
+
+MEASURED = tuple(name for name in Capabilities.__struct_fields__ if name != "endpoints")
+"""The names of `Capabilities` of which there can be more or less."""
 
 
 def check_model(model: Model, request: InferenceRequest) -> None:
@@ -52,43 +64,83 @@ def check_model(model: Model, request: InferenceRequest) -> None:
     """
     if model.capabilities.endpoints is not None and request.endpoint not in model.capabilities.endpoints:
         raise UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")
-    if model.max_n is not None and request.n > model.max_n:
-        raise InvalidValue(f"The model '{model.name}' allows n up to {model.max_n}", param="n")
+    if model.max_n is not None and request.made > model.max_n:
+        name = made_of(request)
+        raise InvalidValue(f"The model '{model.name}' allows {name} up to {model.max_n}", param=name)
     most_tokens = model.max_output_tokens
     if request.contract.refuses_longer and most_tokens is not None and (request.max_tokens or 0) > most_tokens:
         text = f"The model '{model.name}' gives up to {most_tokens} tokens"
-        raise ContextLengthExceeded(text, param=request.endpoint.bound)
-    missing = _missing(model.capabilities, request)
-    if missing is not None:
-        raise UnsupportedParameter(f"The model '{model.name}' does not support '{missing}'", param=missing)
-    for name in STOPS:
-        stops = request.fields.get(name)
-        if stops and isinstance(stops, Sized) and len(stops) > model.capabilities.stop:
-            raise InvalidValue(f"The model '{model.name}' takes up to {model.capabilities.stop} stop sequences", param=name)
-    alternatives = request.fields.get("top_logprobs")
-    if isinstance(alternatives, int) and alternatives > model.capabilities.max_logprobs:
-        raise InvalidValue(
-            f"The model '{model.name}' gives up to {model.capabilities.max_logprobs} top_logprobs", param="top_logprobs"
-        )
+        raise ContextLengthExceeded(text, param=bound_by(request))
+    lack = lacking(model.capabilities, request)
+    if lack is not None:
+        raise refusal(model.name, model.capabilities, lack)
 
 
-NEEDING = frozenset({"tools", "functions", "data", "logprobs", "top_logprobs", "response_format", "suffix", "echo"})
-"""All fields that `NEEDS` looks at."""
+def made_of(request: InferenceRequest) -> str:
+    """Return the field that says how many answers are made of each prompt."""
+    return "n" if request.made == request.n else "best_of"
 
 
-def _missing(can: Capabilities, request: InferenceRequest) -> str | None:
-    if NEEDING.isdisjoint(request.fields):
+def bound_by(request: InferenceRequest) -> str:
+    """Return the field by which the client has bounded its answer."""
+    return next((name for name in BOUNDS if request.fields.get(name) == request.max_tokens), request.endpoint.bound)
+
+
+NEEDING = frozenset({"tools", "functions", "data", "logprobs", "top_logprobs", "response_format", "suffix", "echo"} | {*STOPS})
+"""All fields that capabilities are asked about, pictures aside: a request with none of them needs no closer look."""
+
+
+class Lack(NamedTuple):
+    """A capability of which a request needs more than there is, and the field that needs it."""
+
+    capability: str
+    field: str
+
+
+def lacking(can: Capabilities, request: InferenceRequest) -> Lack | None:
+    """Return what a request needs beyond these capabilities, the endpoint aside; None where they are enough."""
+    fields = request.fields
+    if can.vision and NEEDING.isdisjoint(fields):
         return None
-    needed = ((name, needs(request)) for name, needs in NEEDS.items() if not getattr(can, name))
-    return next((field for _, field in needed if field is not None), None)
+    for name, needs in NEEDS.items():
+        if not getattr(can, name) and (field := needs(request)) is not None:
+            return Lack(name, field)
+    for name in STOPS:
+        stops = fields.get(name)
+        if stops and isinstance(stops, Sized) and len(stops) > can.stop:
+            return Lack("stop", name)
+    alternatives = fields.get("top_logprobs")
+    if isinstance(alternatives, int) and alternatives > can.max_logprobs:
+        return Lack("max_logprobs", "top_logprobs")
+    return None
+
+
+def refusal(model: str, can: Capabilities, lack: Lack) -> InvalidValue | UnsupportedParameter:
+    """Return the error of a request that needs more than a model can."""
+    if lack.capability == "stop":
+        return InvalidValue(f"The model '{model}' takes up to {can.stop} stop sequences", param=lack.field)
+    if lack.capability == "max_logprobs":
+        return InvalidValue(f"The model '{model}' gives up to {can.max_logprobs} top_logprobs", param=lack.field)
+    asked = "images" if lack.capability == "vision" and lack.field != "data" else f"'{lack.field}'"
+    return UnsupportedParameter(f"The model '{model}' does not support {asked}", param=lack.field)
+
+
+def takes(deployment: Deployment, endpoint: Endpoint) -> bool:
+    """Return whether a deployment is there for what clients ask for at an endpoint, as far as it says so itself."""
+    can = deployment.capabilities
+    return can is None or can.endpoints is None or endpoint in can.endpoints
+
+
+def together(several: Sequence[Capabilities]) -> Capabilities:
+    """Return what can be done by one or other of these, each thing by itself; the endpoints are of no matter here."""
+    return Capabilities(**{name: max(getattr(each, name) for each in several) for name in MEASURED})
 
 
 def check_key_bounds(key: Key, request: InferenceRequest) -> None:
-    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue` and `Unprocessable`."""
-    if key.max_n is not None and request.n > key.max_n:
-        raise InvalidValue(f"This key allows n up to {key.max_n}", param="n")
-    if request.endpoint.generates and request.prompts > key.max_prompts:
-        raise Unprocessable((FieldError(("body", "prompt"), f"List should have at most {key.max_prompts} items", "too_long"),))
+    """Refuse a request that asks for more at once than its key may. Raises `InvalidValue`."""
+    if key.max_n is not None and request.made > key.max_n:
+        name = made_of(request)
+        raise InvalidValue(f"This key allows {name} up to {key.max_n}", param=name)
 
 
 THROUGH_CHAT: Mapping[Endpoint, tuple[Endpoint, Endpoint]] = {

@@ -151,24 +151,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return f"Provider({self.name!r})"
 
 
-class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling.
-
-    `cost` is what the operator pays for it, None where nobody knows.
-    """
-
-    id: str
-    provider: Provider
-    upstream_model: str
-    max_concurrency: int | None = None
-    weight: float = 1.0
-    order: int = 1
-    limits: Limits = NO_LIMITS
-    cost: Price | None = None
-
-
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model can do; a request that needs more is refused or sent to another deployment.
+    """What a model or a deployment can do; a request that needs more is refused or sent to another deployment.
 
     `endpoints` are those at which clients may ask for it, None all that its providers serve.
     """
@@ -183,6 +167,25 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     echo: bool = True
     stop: int = 16
     ignore_eos: bool = False
+
+
+class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling.
+
+    `cost` is what the operator pays for it, None where nobody knows. `capabilities` None are the model's, else they are fewer.
+    `takes_priority`: it is told by vLLM's `priority` how soon a request's tier has its turn.
+    """
+
+    id: str
+    provider: Provider
+    upstream_model: str
+    max_concurrency: int | None = None
+    weight: float = 1.0
+    order: int = 1
+    limits: Limits = NO_LIMITS
+    cost: Price | None = None
+    capabilities: Capabilities | None = None
+    takes_priority: bool = False
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

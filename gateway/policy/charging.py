@@ -10,7 +10,7 @@ from math import floor
 import msgspec
 
 from gateway.policy.admission import Upstream
-from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
+from gateway.policy.catalogue import NO_LIMITS, Capabilities, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import budget_charges, charges, uses
 from gateway.policy.tiers import SPENDS_NO_RATES
@@ -43,6 +43,11 @@ class Target(msgspec.Struct, frozen=True, gc=False):
     model: Model
     deployment: Deployment
     tier: Tier
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Return what can be done there."""
+        return self.deployment.capabilities or self.model.capabilities
 
 
 def target_charges(tenant: Tenant, target: Target, terms: TierTerms, *, walks_past_rates: bool) -> tuple[Charge, ...]:

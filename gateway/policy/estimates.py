@@ -68,7 +68,7 @@ def most_spent(request: InferenceRequest, model: Model, tariff: Tariff) -> tuple
 
 def _choices(request: InferenceRequest) -> int:
     """Return how many times there may be an output, which vectors have none of."""
-    return request.n * request.prompts if request.endpoint.generates else 0
+    return request.made * request.prompts if request.endpoint.generates else 0
 
 
 def smallest_bucket_tokens(charges: tuple[Charge, ...]) -> int | None:

@@ -37,7 +37,7 @@ def asked(request: InferenceRequest, org: str, model: str) -> Asked:
     # What a file costs is a guess that must not be learned as text, nor what a model reads besides the request.
     text_bytes = 0 if request.files or _reads_more(request) else request.text_bytes
     other = request.prompt_tokens - text_tokens(request.text_bytes)
-    return Asked(org, model, text_bytes, other, request.n * request.prompts, request.max_tokens is not None)
+    return Asked(org, model, text_bytes, other, request.made * request.prompts, request.max_tokens is not None)
 
 
 def _reads_more(request: InferenceRequest) -> bool:

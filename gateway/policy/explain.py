@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from gateway.errors import GatewayError, InvalidJson, Unauthenticated, Unprocessable, status_of
 from gateway.policy import verdicts, wording
-from gateway.policy.access import may_use, serving_endpoint
+from gateway.policy.access import may_use
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
-from gateway.policy.capabilities import endpoints_for
 from gateway.policy.catalogue import Catalogue, Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Kind
 from gateway.policy.explanation import (
@@ -32,14 +31,14 @@ from gateway.policy.explanation import (
     Waiting,
 )
 from gateway.policy.explanation import Refused as Refusal
+from gateway.policy.fields import bad_values
 from gateway.policy.keys import INCORRECT, check_key, for_project
 from gateway.policy.leases import Buckets
-from gateway.policy.natures import unsaid
 from gateway.policy.patience import Patience
 from gateway.policy.pricing import in_force
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
 from gateway.policy.strategy import Strategy
-from gateway.policy.tiers import Wish, wish
+from gateway.policy.tiers import PRIORITIES, Wish, wish
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.envelope import detail
 from gateway.wire.members import split
@@ -96,7 +95,7 @@ def explain(catalogue: Catalogue, key: Key, asked: Asked, left_by: LeftBy) -> Ex
         check_key(replace(key, ips=()), None, asked.now_unix_s)
         key = for_project(key, urlencode({"ai_project_id": asked.project or ""}).encode())
         found = replace(found, caller=_caller(key))
-        request = parse(asked.endpoint, asked.body, asked.contract)
+        request = parse(asked.endpoint, asked.body, asked.contract, judge=bad_values(key, catalogue.names))
         wanted = wish(request.service_tier, key, asked.endpoint)
         found = replace(found, tier=wording.tier(request, key, wanted))
         case = Case(catalogue, key, request, wanted, int(asked.now_unix_s * 1000))
@@ -192,11 +191,9 @@ def _unable(case: Case, models: Mapping[str, Model]) -> Iterator[LeftOut]:
     """Yield the deployments of these models that cannot serve the request."""
     for model_name, found in models.items():
         for deployment in found.deployments:
-            if serving_endpoint(deployment, case.key, endpoints_for(case.request)) is None:
-                rule = wording.cannot_serve(deployment, case.request)
+            rule = wording.unable(deployment, case.key, case.request)
+            if rule is not None:
                 yield LeftOut(model=model_name, deployment=deployment.id, rule=rule)
-            elif (field := unsaid(deployment.provider.nature, case.request)) is not None:
-                yield LeftOut(model=model_name, deployment=deployment.id, rule=wording.cannot_say(deployment, field))
 
 
 def _why_no_fallback(case: Case, model: Model) -> str:
@@ -249,7 +246,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float | No
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
     adjusted = adjust(
         case.request,
-        target.model,
+        target,
         case.key.org,
         is_bounded=bool(candidate.way.budgets) or deployment.provider.nature.bounded,
     )
@@ -262,6 +259,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float | No
         tier=target.tier,
         tier_class=wording.CLASSES[row.precedence],
         provider_tier=deployment.provider.tiers.get(target.tier),
+        provider_priority=PRIORITIES.get(target.tier) if deployment.takes_priority else None,
         order=deployment.order,
         weight=deployment.weight,
         first_choice_share=share,

@@ -161,7 +161,7 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     """One deployment at one tier. `first_choice_share` is its chance of being tried first among those of its order.
 
     It is null where that is up to the worker's live figures.
-    `provider_tier` is what the provider is sent for the tier, null where it is sent nothing.
+    `provider_tier` and `provider_priority` are what the provider is sent for the tier, null where it is sent nothing.
     """
 
     model: str
@@ -170,6 +170,7 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     tier: Tier
     tier_class: str
     provider_tier: str | None
+    provider_priority: int | None
     order: int
     weight: float
     first_choice_share: float | None

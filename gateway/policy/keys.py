@@ -41,7 +41,7 @@ def for_project(key: Key, query: bytes) -> Key:
 
     Raises `ProjectNotAllowed`, in the same words whether the project is unknown or not the key's.
     """
-    if b"ai_project_id" not in query:
+    if not query:
         return key
     asked = parse_qs(query.decode("latin-1")).get("ai_project_id", [""])[-1]
     if not asked or asked == key.project:

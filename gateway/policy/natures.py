@@ -19,13 +19,14 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     """One dialect's.
 
     `lacks` are names of `ASKS`; `bounded`: it takes no request without a bound of the answer; `idle_quirks` are the fields of
-    `catalogue.Quirks` that it has no use for.
+    `catalogue.Quirks` that it has no use for, `idle_capabilities` those of the configuration's capabilities.
     """
 
     endpoints: frozenset[Endpoint] = frozenset(Endpoint)
     lacks: frozenset[str] = frozenset()
     bounded: bool = False
     idle_quirks: tuple[str, ...] = ()
+    idle_capabilities: tuple[str, ...] = ()
 
     def without_store(self) -> "Nature":
         """Return the nature of a provider that may keep nothing, so that there is nothing to come back to."""

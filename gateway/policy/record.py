@@ -67,6 +67,10 @@ class Record(msgspec.Struct, kw_only=True, gc=False):
     started_s: float
     started_unix_ms: int
     client_request_id: str | None = None
+    client_source: str | None = None
+    """What kind of caller it says that it is, in DeepInfra's header for that."""
+    client_retries: str | None = None
+    """How often it says that it has tried before, as official SDKs do."""
     key_id: str | None = None
     key_name: str | None = None
     org: str | None = None

@@ -11,21 +11,22 @@ from msgspec.structs import replace
 
 from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
 from gateway.faults import EndClass, Failed, Fault
+from gateway.policy.abilities import able, differing
 from gateway.policy.access import find_model, may_use, serving_endpoint
 from gateway.policy.admission import Row
 from gateway.policy.answers import Cause, Refusal
-from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
+from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, takes, unsaid_in_chat
 from gateway.policy.catalogue import Catalogue, Key, Model, Tier, TierTerms
 from gateway.policy.charging import Target, budgets_of, target_charges, tenant_of, upstream_of
 from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
-from gateway.policy.natures import asks_much, unsaid
+from gateway.policy.natures import asks_much
 from gateway.policy.patience import NO_PATIENCE, PRECEDENCE, Patience, patience_with, pool_of
 from gateway.policy.pricing import near, timetable
 from gateway.policy.remembered import Remembered
 from gateway.policy.tiers import Echo, Wish, echoes, multiplier, served
 from gateway.policy.ways import Way, weighted_order
-from gateway.wire.request import Endpoint, InferenceRequest, refuse_entries
+from gateway.wire.request import Endpoint, InferenceRequest
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -83,6 +84,7 @@ class Planner:
     def __init__(self, catalogue: Catalogue, experience: Experience | None = None) -> None:
         self._catalogue = catalogue
         self._experience = experience or Experience()
+        self._differing = frozenset(name for name, model in catalogue.models.items() if differing(model))
         self._chains = Remembered[tuple[str, int, str], Chain]()
         self._ways = Remembered[tuple[str, int, str | None, str, tuple[Endpoint, ...], Wish], tuple[tuple[Way, ...], ...]]()
 
@@ -98,11 +100,7 @@ class Planner:
         patiences: list[Patience] = []
         for stage, (shown, model) in enumerate(self._chain(key, request)):
             try:
-                check_model(model, request)
-                tiers = self._ways_to(key, model, endpoints, wanted)
-                if not tiers:
-                    raise _not_served(key, model, request)
-                tiers = able(tiers, request)
+                tiers = self._able_ways(key, model, request, endpoints, wanted)
             except REFUSALS:
                 if stage == 0 or request.models is not None:
                     raise
@@ -129,7 +127,6 @@ class Planner:
             if known is None:
                 known = self._chains[found] = self._servers_chain(key, found[2])
             return known
-        refuse_entries(request.models, self._catalogue.names)
         chain: dict[str, tuple[str, Model]] = {}
         for name in request.models:
             model = find_model(name, key, self._catalogue.names)
@@ -142,12 +139,22 @@ class Planner:
         allowed = [(model.name, model) for model in follow if may_use(key, model)]
         return ((name, first), *allowed[: self._catalogue.fallback.max_models - 1])
 
+    def _able_ways(
+        self, key: Key, model: Model, request: InferenceRequest, endpoints: tuple[Endpoint, ...], wanted: Wish
+    ) -> tuple[tuple[Way, ...], ...]:
+        """Return the ways to those of a model's deployments that can honour a request. Raises what `REFUSALS` are."""
+        check_model(model, request)
+        tiers = self._ways_to(key, model, endpoints, wanted)
+        if not tiers:
+            raise _not_served(key, model, request)
+        return able(tiers, request) if model.name in self._differing or asks_much(request) else tiers
+
     def _ways_to(self, key: Key, model: Model, endpoints: tuple[Endpoint, ...], wanted: Wish) -> tuple[tuple[Way, ...], ...]:
         """Return the ways to a model, one group for each tier in the order to try; none where it serves none of the endpoints."""
         found = (key.id, key.edition, key.project, model.name, endpoints, wanted)
         known = self._ways.get(found)
         if known is None:
-            through = [(d, serving_endpoint(d, key, endpoints)) for d in model.deployments]
+            through = [(d, serving_endpoint(d, key, endpoints)) for d in model.deployments if takes(d, endpoints[0])]
             serving = [(d, endpoint != endpoints[0]) for d, endpoint in through if endpoint is not None]
             tiers = served(wanted, model, key) if serving else ()
             overflows = Tier.OVER_LIMIT in tiers
@@ -182,21 +189,10 @@ REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLength
 def _not_served(key: Key, model: Model, request: InferenceRequest) -> UnsupportedParameter | UnsupportedPrompt:
     """Return the error of a request that no deployment of the model has an endpoint for."""
     field = unsaid_in_chat(request)
-    if field is not None and any(serving_endpoint(each, key, (Endpoint.CHAT,)) for each in model.deployments):
+    asked = [each for each in model.deployments if takes(each, request.endpoint)]
+    if field is not None and any(serving_endpoint(each, key, (Endpoint.CHAT,)) for each in asked):
         return refuse_chat(model, field)
     return UnsupportedParameter(f"The model '{model.name}' does not serve {request.endpoint}", param="model")
-
-
-def able(tiers: tuple[tuple[Way, ...], ...], request: InferenceRequest) -> tuple[tuple[Way, ...], ...]:
-    """Return the ways to those whose dialect can say the request. Raises `UnsupportedParameter` where none can."""
-    if not asks_much(request):
-        return tiers
-    found = tuple(tuple(way for way in ways if unsaid(way.target.deployment.provider.nature, request) is None) for ways in tiers)
-    if all(found):
-        return found
-    target = tiers[0][0].target
-    field = unsaid(target.deployment.provider.nature, request)
-    raise UnsupportedParameter(f"The model '{target.model.name}' does not support '{field}'", param=field)
 
 
 def reserved(candidates: Sequence[Candidate], request: InferenceRequest, now_unix_ms: int) -> tuple[Candidate, ...]:

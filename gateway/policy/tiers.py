@@ -30,6 +30,9 @@ WORDS: Mapping[str, Tier] = {
 
 RANK: Mapping[Tier, int] = {Tier.PRIORITY: 3, Tier.DEFAULT: 2, Tier.NO_LIMIT: 2, Tier.OVER_LIMIT: 1, Tier.FLEX: 0}
 
+PRIORITIES: Mapping[Tier, int] = {Tier.PRIORITY: -1, Tier.OVER_LIMIT: 1, Tier.FLEX: 2}
+"""What vLLM's `priority` is for a tier: lower is sooner, and 0 is meant where nothing is sent."""
+
 SPENDS_NO_RATES = frozenset({Tier.NO_LIMIT, Tier.OVER_LIMIT, Tier.FLEX})
 """Tiers that neither consult nor charge the RPM, TPM and RPD of key and org; concurrency and guards always hold."""
 
@@ -66,11 +69,18 @@ def wish(word: str | None, key: Key, endpoint: Endpoint, contract: Contract = OP
         )
     tier = WORDS.get(word)
     if tier is None:
-        known = "'auto', 'default', 'priority', 'flex' or 'no-limit'"
-        raise Unprocessable((FieldError(("body", "service_tier"), f"Input should be {known}", "enum"),))
+        raise Unprocessable((UNKNOWN_WORD,))
     if not _entitled(tier, key):
         raise InvalidValue(f"The service tier '{tier}' is not allowed for this key", param="service_tier")
     return Wish(tier, named=True)
+
+
+UNKNOWN_WORD = FieldError(("body", "service_tier"), "Input should be 'auto', 'default', 'priority', 'flex' or 'no-limit'", "enum")
+
+
+def unknown_word(word: str) -> FieldError | None:
+    """Return what is wrong with a word that names no tier, None for one that may be understood."""
+    return None if word in WORDS or word in ("auto", Tier.OVER_LIMIT) else UNKNOWN_WORD
 
 
 def absent(key: Key, endpoint: Endpoint, contract: Contract = OPENAI) -> str:

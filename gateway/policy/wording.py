@@ -4,14 +4,15 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from gateway.policy.access import serving_endpoint
 from gateway.policy.admission import Precedence, Row
-from gateway.policy.capabilities import endpoints_for, unsaid_in_chat
+from gateway.policy.capabilities import endpoints_for, lacking, made_of, takes, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
-from gateway.policy.natures import KEPT
+from gateway.policy.natures import KEPT, unsaid
 from gateway.policy.prices import Exact, Price, Stepped
 from gateway.policy.pricing import Tariff
 from gateway.policy.strategy import Strategy
@@ -123,8 +124,20 @@ def lesser_tiers(wanted: Wish, served: tuple[Tier, ...]) -> Iterator[str]:
         yield "does not offer over-limit"
 
 
-def cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
-    """Return why a deployment is no target."""
+def unable(deployment: Deployment, key: Key, request: InferenceRequest) -> str | None:
+    """Return why a deployment is no target for a request that its model takes, None where it is one."""
+    if not takes(deployment, request.endpoint):
+        return f"its capabilities.endpoints lacks {request.endpoint}"
+    if serving_endpoint(deployment, key, endpoints_for(request)) is None:
+        return _cannot_serve(deployment, request)
+    can = deployment.capabilities
+    if can is not None and (lack := lacking(can, request)) is not None:
+        return f"its capabilities.{lack.capability} is {str(getattr(can, lack.capability)).lower()}"
+    field = unsaid(deployment.provider.nature, request)
+    return None if field is None else _cannot_say(deployment, field)
+
+
+def _cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
     name, has = deployment.provider.name, deployment.provider.endpoints
     if has.isdisjoint(endpoints_for(request)):
         field = unsaid_in_chat(request) if Endpoint.CHAT in has else None
@@ -133,8 +146,7 @@ def cannot_serve(deployment: Deployment, request: InferenceRequest) -> str:
     return f"the key's providers do not allow {name}"
 
 
-def cannot_say(deployment: Deployment, field: str) -> str:
-    """Return why a deployment is no target whose provider cannot be told a field."""
+def _cannot_say(deployment: Deployment, field: str) -> str:
     name = deployment.provider.name
     if field in KEPT:
         return f"providers.{name}.allow_store is false, so that it keeps nothing for '{field}'"
@@ -170,9 +182,9 @@ def _output(request: InferenceRequest, model: Model, row: Row) -> tuple[str, str
         if held == FEWEST_TOKENS:
             return "fewest", f"{FEWEST_TOKENS}, the least without max_tokens"
         return "bucket_share", f"1/{SHARE_OF_BUCKET} of the smallest token bucket ({bucket}) without max_tokens"
-    outputs = request.n * request.prompts
+    outputs = request.made * request.prompts
     each = held // outputs
-    times = f" x n {request.n} x prompts {request.prompts}" if outputs > 1 else ""
+    times = f" x {made_of(request)} {request.made} x prompts {request.prompts}" if outputs > 1 else ""
     if request.max_tokens == each:
         return "max_tokens", f"max_tokens {each}{times}"
     if model.max_output_tokens == each:

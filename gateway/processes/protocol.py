@@ -1,22 +1,24 @@
-"""uvicorn's HTTP/1.1 with what it leaves open: who is told of a departure, what rubbish hears, how long a request may take.
+"""HTTP/1.1 over httptools for uvicorn's server: who is told of a departure, what rubbish hears, how long a request may take.
 
-Requests that come in a row on one connection wait for each other. What a request asks for is not looked at here. Beside ASGI's
-messages it offers calls for the same (a `gateway.web.client.Server`), which save a small request a twelfth of its work.
+Requests that come in a row on one connection wait for each other. uvicorn's own class leaves most of this open.
 """
 
 import asyncio
-import re
-from collections.abc import Callable, Sequence
+import urllib.parse
+from collections import deque
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
+import httptools
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
+from uvicorn.server import ServerState
 
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest, status_of
-from gateway.web.client import SERVER
+from gateway.processes.cycle import Cycle
 from gateway.wire.envelope import envelope
-from gateway.wire.head import check_message
+from gateway.wire.head import check_message, without_upgrade
 
 MOST_HEAD_BYTES = 262_144
 """A head that has not ended by then is cut off. What the application allows is less, but it never sees a head without an end."""
@@ -27,15 +29,13 @@ FRAMING_SHARE = 8
 MOST_QUEUED = 8
 """How many requests may wait behind an answer while reading goes on; beyond it reading stops until the answer is complete."""
 
+MOST_UNREAD_BYTES = 65_536
+"""How much of a body may lie unread while reading goes on."""
+
 LINGER_S = 0.2
 """How long an idle connection is kept after its listener: longer than a request is on its way that was sent before."""
 
-CHUNKED = b"transfer-encoding: chunked\r\n"
-CLOSE = b"connection: close\r\n"
-LAST_CHUNK = b"0\r\n\r\n"
-
-UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
-NO_UPGRADE = b"\r\nno-upgrade:"
+ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 class Listener(uvicorn.Config):
@@ -47,209 +47,222 @@ class Listener(uvicorn.Config):
     """Whether answers end their connections, so that clients go elsewhere."""
 
 
-class Http1(HttpToolsProtocol):
-    """One connection."""
+class Http1(asyncio.Protocol):
+    """One connection; uvicorn makes one for each that it accepts."""
 
-    config: Listener
+    transport: asyncio.Transport
+    flow: FlowControl
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self._running: RequestResponseCycle | None = None
-        self._departed: Callable[[], None] | None = None
-        self._receiving = self._in_head = self._behind = self._unmeasured = False
+    def __init__(
+        self,
+        config: Listener,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.config = config
+        self.pipeline: deque[Cycle] = deque()
+        """What has come behind the request under way, the first on the left."""
+        self._state = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        # What a client sends behind a request that was to be its last is nobody's business, and no reason not to answer that one.
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._newest: Cycle | None = None
+        self._running: Cycle | None = None
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._expects_continue = False
+        self._receiving = self._in_head = self._behind = False
         self._received_bytes = self._body_bytes = 0
-        self._head = b""
         self._receipt: asyncio.TimerHandle | None = None
-        self._app, self.app = self.app, self._serve
-        self._extensions = {SERVER: self}
+        self._rest: asyncio.TimerHandle | None = None
+        self._idle_since_s = 0.0
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.flow = FlowControl(self.transport)
+        self._between = {
+            "server": get_local_addr(self.transport),
+            "client": get_remote_addr(self.transport),
+            "scheme": "https" if is_ssl(self.transport) else "http",
+        }
+        self._state.connections.add(self)  # type: ignore[arg-type]  # uvicorn names its own classes
+        self._begin_rest()
 
     def data_received(self, data: bytes) -> None:
         """Take what arrived; most requests arrive whole, and need no timer."""
         if (b"pgrade" in data or b"PGRADE" in data) and (self._in_head or not self._receiving):
             data = without_upgrade(data)
         self._received_bytes += len(data)  # before a request begins in them, which starts at none
-        super().data_received(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError:
+            self._refuse(InvalidRequest("This is no valid HTTP/1.1 request"))
+            return
+        except httptools.HttpParserUpgrade:
+            pass  # CONNECT offers one by itself, and is answered like every other method that is not served
         if not self._receiving or self.transport.is_closing():
             return
         if self._receipt is None:
-            self._receipt = self.loop.call_later(self.config.receipt_s, self._late)
+            self._receipt = self._loop.call_later(self.config.receipt_s, self._late)
         if self._received_bytes > MOST_HEAD_BYTES + (1 + FRAMING_SHARE) * self._body_bytes:
             self._refuse(HeadersTooLarge("The request's headers are too large"))
 
+    def eof_received(self) -> None:
+        """Take a client's half-close for its departure: the transport closes."""
+
+    def pause_writing(self) -> None:
+        """Let answers wait: the client takes them more slowly than they come."""
+        self.flow.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Let answers go on."""
+        self.flow.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the request under way that its client has left."""
+        self._state.connections.discard(self)
+        self.flow.resume_writing()
+        if exc is None:
+            self.transport.close()
+        self._forget_receipt()
+        if self._rest is not None:
+            self._rest.cancel()
+        del self._parser  # it refers back to the connection
+        if (cycle := self._answering()) is not None:
+            cycle.leave()
+
+    # httptools
+
     def on_message_begin(self) -> None:
         """Begin a request."""
-        super().on_message_begin()
+        self._url, self._headers, self._expects_continue = b"", [], False
         self._receiving = self._in_head = True
         self._behind = False
         self._received_bytes = self._body_bytes = 0
 
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._url += url
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header field; those that come behind a body are nobody's business, least of all its sender's to add."""
         if self._in_head:
-            # As uvicorn does it, without a call for each: a request has some ten.
             name = name.lower()
             if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-            self.headers.append((name, value))
+                self._expects_continue = True
+            self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Hand a request over, or queue it behind the one under way."""
+        """Have a request answered, or let it wait behind the one under way."""
         self._in_head = False
+        parser, url = self._parser, self._url
+        method, version = parser.get_method(), parser.get_http_version()
         try:
-            check_message(self.parser.get_method(), self.parser.get_http_version(), self.url, self.headers)
+            check_message(method, version, url, self._headers)
         except GatewayError as error:
             self._refuse(error)
             raise  # the parser stops here
-        super().on_headers_complete()
-        if len(self.pipeline) <= MOST_QUEUED:
-            # uvicorn stops reading when it queues a request: the departure of whom the answer under way is for would go unseen.
-            self.flow.resume_reading()
+        target = httptools.parse_url(url)
+        path = target.path.decode("ascii")
+        scope = {
+            "type": "http",
+            "asgi": ASGI,
+            "http_version": version,
+            "method": method.decode("ascii"),
+            "path": urllib.parse.unquote(path) if "%" in path else path,
+            "raw_path": target.path,
+            "query_string": target.query or b"",
+            "root_path": "",
+            "headers": self._headers,
+            "state": self._app_state.copy(),
+            **self._between,
+        }
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        cycle = self._newest = Cycle(self, scope, keep_alive=keep_alive, expects_continue=self._expects_continue)
+        if self._answering() is None:
+            self._answer(cycle)
+            return
+        self.pipeline.append(cycle)
+        if len(self.pipeline) > MOST_QUEUED:
+            self.flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
         self._body_bytes += len(body)
-        super().on_body(body)
+        if self._newest is not None and self._newest.take(body) > MOST_UNREAD_BYTES:
+            self.flow.pause_reading()
 
     def on_message_complete(self) -> None:
         """End a request."""
-        super().on_message_complete()
+        if self._newest is not None:
+            self._newest.end_body()
         self._receiving = False
         self._forget_receipt()
 
+    # uvicorn's server
+
     def shutdown(self) -> None:
         """End the connection with what is under way or has begun to arrive; one that is idle, when nothing can be on its way."""
-        if self._answering() is not None:
-            super().shutdown()
+        if self._newest is not None and self._answering() is not None:
+            self._newest.keep_alive = False
         elif not self._receiving:
-            self._unset_keepalive_if_required()
-            self.timeout_keep_alive_task = self.loop.call_later(LINGER_S, self.timeout_keep_alive_handler)
+            if self._rest is not None:
+                self._rest.cancel()
+            self._rest = self._loop.call_later(LINGER_S, self.transport.close)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the request under way that its client has left: uvicorn tells the newest alone, which may be waiting behind it."""
-        super().connection_lost(exc)
-        self._forget_receipt()
-        if (cycle := self._answering()) is not None:
-            cycle.disconnected = True
-            cycle.message_event.set()
-            if self._departed is not None:
-                self._departed()
+    # a cycle's connection
 
-    def send_400_response(self, _msg: str) -> None:
-        """Refuse what is no HTTP in the shape of every other error."""
-        self._refuse(InvalidRequest("This is no valid HTTP/1.1 request"))
-
-    def on_departure(self, departed: Callable[[], None]) -> None:
-        """Call `departed` once if the client leaves before the answer is complete, at once if it has left already."""
+    def answered(self) -> None:
+        """Go on with the request behind the one that was answered, or rest."""
         if self.transport.is_closing():
-            departed()
-        else:
-            self._departed = departed
-
-    def whole_body(self) -> bytes | None:
-        """Return the body of the request under way where all of it has arrived, as `receive` would in one message."""
-        cycle = self._running
-        if cycle is None or cycle.more_body or cycle.disconnected or cycle.response_complete:
-            return None
-        body, cycle.body = bytes(cycle.body), bytearray()
-        cycle.message_event.clear()
+            return
         self.flow.resume_reading()
-        return body
+        if self.pipeline:
+            self._answer(self.pipeline.popleft())
+        else:
+            self._begin_rest()
 
-    async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Begin an answer; its head leaves with what comes next. Without a content-length the body goes in chunks."""
-        cycle = await self._room()
-        if cycle is None:
-            return
-        lines = b"\r\n".join((*map(b": ".join, headers), b""))
-        if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
-            raise RuntimeError("a line break in a header")
-        length = dict(headers).get(b"content-length")
-        bodiless = cycle.scope["method"] == "HEAD"
-        # What has no length ends with its connection where chunks are not known.
-        chunked = length is None and not bodiless and cycle.scope["http_version"] == "1.1"
-        cycle.response_started, cycle.waiting_for_100_continue = True, False
-        cycle.chunked_encoding, cycle.expected_content_length = chunked, 0 if bodiless else int(length or 0)
-        self._unmeasured = length is None
-        framing = CHUNKED if chunked else b""
-        self._head = b"".join((STATUS_LINE[status], lines, b"" if cycle.keep_alive else CLOSE, framing, b"\r\n"))
-
-    async def write(self, piece: bytes) -> None:
-        """Send a piece of the body, when there is room for it."""
-        cycle = await self._room()
-        if cycle is not None:
-            self.transport.write(self._framed(cycle, piece))
-
-    async def finish(self, piece: bytes) -> None:
-        """Send the last piece, when there is room for it, and end the answer."""
-        cycle = await self._room()
-        if cycle is None:
-            return
-        framed = self._framed(cycle, piece)
-        if cycle.expected_content_length:
-            raise RuntimeError("a body shorter than its head says")
-        self.transport.write(framed + LAST_CHUNK if cycle.chunked_encoding else framed)
-        cycle.response_complete = True
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-
-    async def _room(self) -> RequestResponseCycle | None:
-        """Wait until the client takes more. Return the request under way, None where nobody is there to be answered."""
-        cycle = self._running
-        if cycle is None or cycle.disconnected:
-            return None
-        if self.flow.write_paused:
-            await self.flow.drain()
-        return None if cycle.disconnected else cycle
-
-    def _framed(self, cycle: RequestResponseCycle, piece: bytes) -> bytes:
-        """Return what goes out for a piece, behind the head if that is still to go."""
-        if not cycle.response_started:
-            raise RuntimeError("a body without a head")
-        head, self._head = self._head, b""
-        if cycle.chunked_encoding:
-            return b"%b%x\r\n%b\r\n" % (head, len(piece), piece) if piece else head
-        if cycle.scope["method"] == "HEAD":
-            return head
-        if self._unmeasured:
-            return head + piece
-        cycle.expected_content_length -= len(piece)
-        if cycle.expected_content_length < 0:
-            raise RuntimeError("a body longer than its head says")
-        return head + piece
-
-    async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
-        """Run the application. An answer that it gives up half-way ends its connection at once.
-
-        To close one in good order is to wait for a client to read what is left; a client that does not read would never let go.
-        """
-        cycle = self._running
-        scope["extensions"] = self._extensions
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._departed = None
-            if cycle is not None and cycle.response_started and not cycle.response_complete:
-                cycle.disconnected = True
-                self.transport.abort()
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+    def _answer(self, cycle: Cycle) -> None:
         self._running = cycle
         if self.config.retiring and not self.pipeline:
             cycle.keep_alive = False
-        super()._start_asgi_task(cycle, app)
+        task = self._loop.create_task(cycle.run(self.config.loaded_app))
+        self._state.tasks.add(task)
+        task.add_done_callback(self._state.tasks.discard)
 
-    def _answering(self) -> RequestResponseCycle | None:
+    def _answering(self) -> Cycle | None:
         """Return the request under way, if one is."""
-        return None if self._running is None or self._running.response_complete else self._running
+        return None if self._running is None or self._running.complete else self._running
+
+    def _begin_rest(self) -> None:
+        """Be idle from now on. One timer serves all rests of a connection: one each would cost every request two calls."""
+        self._idle_since_s = self._loop.time()
+        if self._rest is None:
+            self._rest = self._loop.call_later(self.config.timeout_keep_alive, self._rested)
+
+    def _rested(self) -> None:
+        """Close a connection that was idle for long enough."""
+        self._rest = None
+        if self._receiving or self._answering() is not None:
+            return  # the end of the answer begins a rest anew
+        left_s = self._idle_since_s + self.config.timeout_keep_alive - self._loop.time()
+        if left_s <= 0:
+            self.transport.close()
+        else:
+            self._rest = self._loop.call_later(left_s, self._rested)
 
     def _late(self) -> None:
         cycle = self._answering()
         behind, self._behind = self._behind, cycle is not None and not cycle.more_body
         if behind or self._behind:
             # What is late waits behind an answer, and has its whole time once that is complete.
-            self._receipt = self.loop.call_later(self.config.receipt_s, self._late)
+            self._receipt = self._loop.call_later(self.config.receipt_s, self._late)
         else:
             self._receipt = None
             self.transport.close()
@@ -259,7 +272,7 @@ class Http1(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         cycle = self._answering()
-        if cycle is None or (cycle.more_body and not cycle.response_started):
+        if cycle is None or (cycle.more_body and not cycle.started):
             body = envelope(error)
             status = status_of(error)
             head = (
@@ -272,13 +285,3 @@ class Http1(HttpToolsProtocol):
         if self._receipt is not None:
             self._receipt.cancel()
             self._receipt = None
-
-
-def without_upgrade(data: bytes) -> bytes:
-    """Return the bytes of a head with its offer of another protocol renamed.
-
-    The parser would end the message at its head and lose the body, where HTTP lets a server pass the offer over. Clients that
-    prefer HTTP/2 make it with every first request.
-    """
-    head, end, rest = data.partition(b"\r\n\r\n")
-    return UPGRADE.sub(NO_UPGRADE, head) + end + rest

@@ -26,6 +26,7 @@ NATURE = Nature(
         *("fail_fast", "stream_options", "max_tokens_field", "continuous_usage", "reasoning_outside"),
         "finish_chunk_usage",
     ),
+    idle_capabilities=("priority_field",),
 )
 
 USUAL_MAX_TOKENS = 8_192

@@ -15,6 +15,7 @@ from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
 from gateway.policy.natures import Nature
+from gateway.policy.tiers import PRIORITIES
 from gateway.providers import embeddings, responses
 from gateway.providers.chunks import decode_chunk, output_bytes
 from gateway.providers.editing import common_edits, encode, shown_usage
@@ -55,6 +56,9 @@ OBEYED_OF: Mapping[Endpoint, frozenset[str]] = {
 }
 """Streams of Responses tell the usage unasked; their options are between the client and the provider."""
 
+PRIORITY = "priority"
+"""vLLM's field for how soon a request has its turn. Whose turn it is, is the gateway's to say: a client's own is never sent."""
+
 BOUNDS = ("max_tokens", "max_completion_tokens")
 
 SAFE_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -89,12 +93,14 @@ class OpenAI:
         for name in raws.keys() - PASSED[request.endpoint]:
             if name in OBEYED_OF[request.endpoint]:
                 edited[name] = None
-            elif self._is_withheld(name, request):
+            elif self._is_withheld(name, request) or (name == PRIORITY and deployment.takes_priority):
                 edited[name] = None
                 if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
         edited |= request.changes
         path, edited["model"] = self._place(request.endpoint, deployment)
+        if deployment.takes_priority and tier in PRIORITIES:
+            edited[PRIORITY] = b"%d" % PRIORITIES[tier]
         if request.endpoint.generates:
             edited |= self._terms(request, tier, last=last)
         elif not provider.quirks.embeddings_base64 and "encoding_format" in raws:

@@ -55,19 +55,20 @@ def edits_for(request: InferenceRequest, candidate: Candidate, record: Record) -
     deployment = candidate.target.deployment
     tariff = in_force(candidate.way.tariffs, record.admitted_unix_ms or record.started_unix_ms)
     quirks = deployment.provider.quirks
+    on_finish = request.contract.usage_on_finish and request.include_usage is not False
     return Edits(
         endpoint=request.endpoint,
         model=candidate.shown,
         tier=candidate.target.tier,
         id=record.request_id,
         created_s=record.started_unix_ms // 1000,
-        show_usage=bool(request.include_usage),
+        show_usage=bool(request.include_usage) and not on_finish,
         tariff=tariff if request.endpoint.generates else tariff.without_echoes,
         upstream_model=deployment.upstream_model,
         choices=request.n * request.prompts,
         running_usage=request.wants_running_usage,
         reasoning_outside=quirks.reasoning_outside,
-        usage_on_finish=request.contract.usage_on_finish and not request.include_usage,
+        usage_on_finish=on_finish,
         usage_with_finish=quirks.finish_chunk_usage,
         base64=request.fields.get("encoding_format") == "base64",
     )

@@ -55,6 +55,8 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     price_version: str | None
     cache_write_tokens: int
     shadowed: tuple[str, ...]
+    client_source: str | None
+    client_retries: str | None
 
 
 def line_of(record: Record) -> Line:
@@ -100,6 +102,8 @@ def line_of(record: Record) -> Line:
         record.price_version,
         usage.cache_write,
         record.shadowed,
+        record.client_source,
+        record.client_retries,
     )
 
 

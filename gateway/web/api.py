@@ -50,12 +50,16 @@ class Api:
     """The application of the API listener: an inference endpoint where the path is exactly its own, Litestar for all the rest."""
 
     def __init__(self, endpoints: Mapping[str, Inference], others: Litestar) -> None:
-        self._endpoints: Mapping[str, Inference | Litestar] = {**endpoints}
+        self._endpoints = endpoints
         self._others = others
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        """Serve one request."""
-        return self._endpoints.get(scope["path"], self._others)(scope, receive, send)
+        """Serve one request. What may be got may be asked for its head: the server leaves the body out."""
+        endpoint = self._endpoints.get(scope["path"])
+        if endpoint is not None:
+            return endpoint(scope, receive, send)
+        got: Any = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        return self._others(got, receive, send)
 
 
 def build_api(floor: Floor, catalogues: Catalogues, look: Look, on_fault: Callable[[str], None], *, release: str) -> Api:

@@ -19,7 +19,7 @@ from gateway.errors import (
     UnsupportedMediaType,
 )
 from gateway.pipeline import Corridor, Visit
-from gateway.policy.record import Record
+from gateway.policy.record import LONGEST_WORD, Record
 from gateway.policy.trail import Headers, early, trail
 from gateway.relay import STREAM_HEADERS, Relay
 from gateway.tasks import Owned
@@ -37,9 +37,6 @@ CODINGS = frozenset({b"", b"identity", GZIP})
 
 MOST_FIELDS = 64
 """How many header fields a request may have: browsers send some 20, and each proxy adds a few. Apache takes 100."""
-
-LONGEST_CLIENT_ID = 200
-"""A client's own request id is kept up to this length; it is for people to find things by, not for storage."""
 
 
 OPERATIONS = {Endpoint.COMPLETIONS: "text_completion", Endpoint.EMBEDDINGS: "embeddings"}
@@ -128,7 +125,9 @@ class Inference:
             route=self._route.path,
             started_s=floor.clocks.now_s(),
             started_unix_ms=floor.clocks.unix_ms(),
-            client_request_id=client_request_id(fields),
+            client_request_id=word_of(fields, b"x-request-id"),
+            client_source=word_of(fields, b"x-deepinfra-source"),
+            client_retries=word_of(fields, b"x-stainless-retry-count"),
         )
         visit = Visit(
             endpoint=self._route.endpoint,
@@ -185,10 +184,10 @@ def early_head(record: Record) -> Headers:
     return [*STREAM_HEADERS, *early(record)]
 
 
-def client_request_id(fields: Fields) -> str | None:
-    """Return the client's own id for its request, where it gave one."""
-    found = fields.get(b"x-request-id")
-    return None if found is None else found[:LONGEST_CLIENT_ID].decode("latin-1")
+def word_of(fields: Fields, name: bytes) -> str | None:
+    """Return what the client says of its request under this name, for people to read."""
+    found = fields.get(name)
+    return None if found is None else found[:LONGEST_WORD].decode("latin-1")
 
 
 def check_head(scope: Message, fields: Fields, floor: Floor) -> None:

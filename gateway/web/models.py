@@ -42,11 +42,13 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What DeepInfra's list adds."""
+    """What DeepInfra's list adds. Nobody describes models here, nor tags them."""
 
+    description: str | None = None
     context_length: int | None
     max_tokens: int | None
     pricing: Rates | None
+    tags: list[str] = []
 
 
 class DeepInfraCard(ModelCard, frozen=True, kw_only=True):
@@ -64,12 +66,31 @@ class Pricing(msgspec.Struct, frozen=True, kw_only=True):
     completion: str
 
 
+class Architecture(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes in and what comes out."""
+
+    modality: str
+
+
 class NebiusCard(ModelCard, frozen=True, kw_only=True):
-    """One model as Nebius' verbose list shows it."""
+    """One model as Nebius' verbose list shows it. How it is run, and where, its providers know."""
 
     name: str
     context_length: int | None
+    architecture: Architecture
+    quantization: str | None = None
     pricing: Pricing | None
+    per_request_limits: dict[str, int] | None = None
+    regions: list[str] = []
+    supported_features: list[str]
+    supported_sampling_parameters: list[str]
+
+
+SAMPLING = ("temperature", "top_p", "max_tokens", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias")
+"""What every model takes, as far as its providers do."""
+
+FEATURES = ("tools", "logprobs", "regex")
+"""Capabilities that Nebius' list has words for: their own."""
 
 
 class ModelList(msgspec.Struct, frozen=True):
@@ -100,9 +121,26 @@ def card(name: str, model: Model, contract: Contract, *, verbose: bool) -> Model
     if contract is DEEPINFRA:
         about = Metadata(context_length=model.context_window, max_tokens=model.max_output_tokens, pricing=rates(price))
         return DeepInfraCard(id=name, root=name, metadata=about)
-    if contract is NEBIUS and verbose:
-        return NebiusCard(id=name, name=name, context_length=model.context_window, pricing=pricing(price))
-    return ModelCard(id=name)
+    return nebius_card(name, model, price) if contract is NEBIUS and verbose else ModelCard(id=name)
+
+
+def nebius_card(name: str, model: Model, price: Price | None) -> NebiusCard:
+    """Return one entry of Nebius' verbose list."""
+    can = model.capabilities
+    return NebiusCard(
+        id=name,
+        name=name,
+        context_length=model.context_window,
+        architecture=Architecture(modality="text+image->text" if can.vision else "text->text"),
+        pricing=pricing(price),
+        supported_features=[feature for feature in FEATURES if getattr(can, feature)],
+        supported_sampling_parameters=[*SAMPLING, *(["logprobs", "top_logprobs"] if can.logprobs else [])],
+    )
+
+
+def is_verbose(request: Request[Any, Any, Any]) -> bool:
+    """Return whether more is asked for, in any of the words for it that FastAPI takes."""
+    return request.query_params.get("verbose", "").lower() in ("true", "1", "yes", "on")
 
 
 def rates(price: Price | None) -> Rates | None:
@@ -134,7 +172,7 @@ def model_routes(prefix: str, contract: Contract, catalogues: Catalogues) -> tup
     async def list_models(request: Request[Any, Any, Any]) -> ModelList:
         """List what the caller's key may use, aliases too."""
         catalogue, key = await catalogues.caller(request)
-        verbose = request.query_params.get("verbose") == "true"
+        verbose = is_verbose(request)
         allowed = ((name, model) for name, model in catalogue.names.items() if may_use(key, model))
         return ModelList([card(name, model, contract, verbose=verbose) for name, model in allowed])
 
@@ -143,6 +181,6 @@ def model_routes(prefix: str, contract: Contract, catalogues: Catalogues) -> tup
         """Show one model; its id may hold slashes, raw or escaped."""
         catalogue, key = await catalogues.caller(request)
         asked = name.removeprefix("/")
-        return card(asked, find_model(asked, key, catalogue.names), contract, verbose=True)
+        return card(asked, find_model(asked, key, catalogue.names), contract, verbose=is_verbose(request))
 
     return list_models, show_model

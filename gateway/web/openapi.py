@@ -16,6 +16,7 @@ from gateway.web.schemas import ANSWERS, COUNT, COUNTED, REQUESTS, reference, sc
 from gateway.wire.contracts import DEEPINFRA, NEBIUS, Contract
 from gateway.wire.envelope import Manner
 from gateway.wire.readers import Schema, or_null
+from gateway.wire.request import COUNT as COUNT_TABLE
 from gateway.wire.request import TABLES, Endpoint
 
 EXAMPLES: Mapping[Endpoint, Mapping[str, object]] = {
@@ -46,6 +47,14 @@ SECURITY: Mapping[str, Schema] = {
     "bearer": {"type": "http", "scheme": "bearer"},
     **{name: {"type": "apiKey", "in": "header", "name": name} for name in ("x-api-key", "xi-api-key", "api-key")},
 }
+
+PROJECT = {
+    "name": "ai_project_id",
+    "in": "query",
+    "description": "For which project of the org it is; absent, the key's own",
+    "schema": {"type": "string"},
+}
+VERBOSE = {"name": "verbose", "in": "query", "schema": {"type": "string"}}
 
 TOLD: Mapping[Manner, tuple[str, str]] = {
     Manner.OPENAI: ("HTTPValidationError", "ErrorResponse"),
@@ -95,6 +104,7 @@ def _inference(route: Route) -> dict[str, object]:
         "operationId": route.path.strip("/").replace("/", "_"),
         "summary": f"{endpoint.capitalize()}, as {contract.name} has it",
         "tags": [endpoint],
+        "parameters": [PROJECT],
         "requestBody": {
             "required": True,
             "content": {"application/json": {"schema": _bounded(endpoint, contract), "example": EXAMPLES[endpoint]}},
@@ -107,12 +117,17 @@ def _inference(route: Route) -> dict[str, object]:
 
 
 def _counting(route: Route) -> dict[str, object]:
+    counted = {name: value for name, value in EXAMPLES[route.endpoint].items() if name in COUNT_TABLE.fields}
     told = _json("About how many tokens the prompt has", {"type": "object", "properties": {"input_tokens": COUNT}})
     return {
         "operationId": route.path.strip("/").replace("/", "_"),
         "summary": f"{route.endpoint.capitalize()} counted, not answered",
         "tags": [route.endpoint],
-        "requestBody": {"required": True, "content": {"application/json": {"schema": reference(COUNTED)}}},
+        "parameters": [PROJECT],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": reference(COUNTED), "example": counted}},
+        },
         "responses": {"200": told, **_told(*ASKING, *COUNTING, manner=route.manner)},
     }
 
@@ -132,7 +147,7 @@ def _list_of_models(prefix: str, contract: Contract) -> dict[str, object]:
     return {
         "operationId": f"{prefix.strip('/').replace('/', '_')}_models",
         "tags": ["models"],
-        "parameters": [{"name": "verbose", "in": "query", "schema": {"type": "string"}}] if contract is NEBIUS else [],
+        "parameters": [VERBOSE] if contract is NEBIUS else [],
         "responses": {"200": _json("What the key may use", listed), **_told(*ASKING)},
     }
 
@@ -141,7 +156,10 @@ def _one_model(prefix: str, contract: Contract) -> dict[str, object]:
     return {
         "operationId": f"{prefix.strip('/').replace('/', '_')}_model",
         "tags": ["models"],
-        "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
+        "parameters": [
+            {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}},
+            *([VERBOSE] if contract is NEBIUS else []),
+        ],
         "responses": {"200": _json("The model", _card(contract)), **_told(*ASKING, errors.ModelNotFound)},
     }
 
@@ -150,7 +168,7 @@ def _own_key(prefix: str) -> dict[str, object]:
     return {
         "operationId": f"{prefix.strip('/').replace('/', '_')}_key",
         "tags": ["keys"],
-        "parameters": [{"name": "ai_project_id", "in": "query", "schema": {"type": "string"}}],
+        "parameters": [PROJECT],
         "responses": {
             "200": _json("What the key may do and has used", reference("Account")),
             **_told(*ASKING, errors.ProjectNotAllowed, errors.LimiterUnavailable),

@@ -27,7 +27,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     most_stops: int = 16
     asks_for_usage: Mapping[str, bool]
     usage_on_finish: bool = False
-    """A stream that was not asked for usage has it on the chunk that ends it."""
+    """A stream has its usage on the chunk that ends it, unless it is asked for without."""
     detail: bool = False
 
 

@@ -25,6 +25,7 @@ from gateway.wire.shapes import logit_bias, model_list, response_format, stops
 from gateway.wire.turns import system, turns
 
 MOST_OUTPUT_TOKENS = 10_000_000
+MOST_CHOICES = 128
 MOST_DIMENSIONS = 1_000_000
 MOST_STOPS = 128
 """What a model can be said to take at the most."""
@@ -38,7 +39,8 @@ SHARED: Mapping[str, Reader[object]] = {
     "stream_options": unambiguous(object_of(include_usage=flag, continuous_usage_stats=flag)),
     "max_tokens": integer(1, MOST_OUTPUT_TOKENS),
     "max_completion_tokens": integer(1, MOST_OUTPUT_TOKENS),
-    "n": integer(1, 128),
+    "n": integer(1, MOST_CHOICES),
+    "best_of": integer(1, MOST_CHOICES),
     "stop": stops,
     "temperature": number(0, 2),
     "top_p": number(0, 1),
@@ -77,7 +79,6 @@ COMPLETIONS: Mapping[str, Reader[object]] = {
     **SHARED,
     "prompt": prompt,
     "logprobs": integer(0),
-    "best_of": integer(1),
     "echo": flag,
     "suffix": text,
     "min_p": number(0, 1),
@@ -93,6 +94,7 @@ COMPLETIONS: Mapping[str, Reader[object]] = {
 EMBEDDINGS: Mapping[str, Reader[object]] = {
     **{name: SHARED[name] for name in ("model", "models", "fail_fast", "service_tier", "user")},
     "input": inputs,
+    "prompt_cache_key": text,
     "encoding_format": one_of("float", "base64"),
     "dimensions": integer(1, MOST_DIMENSIONS),
 }

@@ -15,6 +15,9 @@ Headers = Sequence[tuple[bytes, bytes]]
 HOST = re.compile(rb"(?:[\w.~!$&'()*+;=%-]+|\[[0-9a-fA-F:.]+\])(?::\d*)?", re.ASCII)
 ABSOLUTE = re.compile(rb"https?://([^/?]*)(?:[/?]|$)", re.IGNORECASE)
 
+UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+NO_UPGRADE = b"\r\nno-upgrade:"
+
 ONCE = (b"host", b"content-type", b"content-encoding")
 """Fields that say one thing. Of lengths the parser takes one alone, and credentials are compared where they are looked up."""
 
@@ -61,3 +64,13 @@ def check_coding(version: str, headers: Headers) -> None:
     codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
     if codings != [b"chunked"] or version == "1.0":
         raise InvalidRequest("A body may come in chunks, in HTTP/1.1, and be coded in no other way for its transfer")
+
+
+def without_upgrade(data: bytes) -> bytes:
+    """Return the bytes of a head with its offer of another protocol renamed.
+
+    The parser would end the message at its head and lose the body, where HTTP lets a server pass the offer over. Clients that
+    prefer HTTP/2 make it with every first request.
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    return UPGRADE.sub(NO_UPGRADE, head) + end + rest

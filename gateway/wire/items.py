@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens
+from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens, without_files
 from gateway.wire.readers import Problem, Reader, Wrong, or_null, raw_list, text, wrong
 
 INLINE_FILE = re.compile(rb'"(?:data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*|[A-Za-z0-9+/]{1024,}={0,2})"')
@@ -36,10 +36,9 @@ def _read_items(raw: bytes) -> Prompt:
         raise Wrong(*_problems(raw)) from None
     if not count:
         raise wrong("List should have at least 1 item", "too_short")
-    inline = [len(found) for found in INLINE_FILE.findall(raw)]
-    length = len(raw) - sum(inline)
-    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * count + TOKENS_PER_FILE * len(inline)
-    return Prompt(1, tokens, length, files=len(inline))
+    files, length = without_files(raw, INLINE_FILE)
+    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * count + TOKENS_PER_FILE * files
+    return Prompt(1, tokens, length, files=files)
 
 
 def _problems(raw: bytes) -> list[Problem]:

@@ -18,20 +18,22 @@ USUAL_RATIO_PPM = 333_333
 
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_FILE = 1_000
-"""What an image or a sound inside a message is taken for: its base64 text says nothing about its tokens."""
+"""What an image or a sound is taken for: neither its base64 text nor its address says anything about its tokens."""
 
 MOST_INPUTS = 2_048
 """How many texts one request may have embedded, as OpenAI documents it for `input`: clients cut their batches by that."""
 
 EMPTY_LIST = re.compile(rb"\[[ \t\n\r]*\]")
 INLINE_FILE = re.compile(rb'"data:[\w.+/-]+;base64,[A-Za-z0-9+/=]*"')
+REMOTE_FILE = re.compile(rb'"(?:url|image_url|file_url)"[ \t\n\r]*:[ \t\n\r]*"https?:')
+"""One that the provider fetches. In a text such quotes would be escaped."""
 
 
 class Prompt(msgspec.Struct, frozen=True, gc=False):
     """The size of what is asked. `tokens` are estimated for text from `text_bytes`, which are 0 for token ids.
 
-    `files` are those inside messages. `has_empty`: there is an empty text, or no text at all. `beyond_chat` is the path of the
-    first thing in it that chat has no words for.
+    `files` are those inside messages, or named by them. `has_empty`: there is an empty text, or no text at all. `beyond_chat` is
+    the path of the first thing in it that chat has no words for.
     """
 
     prompts: int
@@ -62,12 +64,17 @@ def text_tokens(text_bytes: int, ratio_ppm: int = USUAL_RATIO_PPM) -> int:
     return -(-text_bytes * ratio_ppm // MILLION)
 
 
+def without_files(raw: bytes, inline: re.Pattern[bytes]) -> tuple[int, int]:
+    """Return how many files stand in what is asked or are named there, and its length without those that stand in it."""
+    found = [len(each) for each in inline.findall(raw)]
+    return len(found) + len(REMOTE_FILE.findall(raw)), len(raw) - sum(found)
+
+
 def _read_conversation(raw: bytes) -> Prompt:
     count = _count(raw)
     files, length = 0, len(raw)
-    if b'"data:' in raw:
-        inline = [len(found) for found in INLINE_FILE.findall(raw)]
-        files, length = len(inline), length - sum(inline)
+    if b'"data:' in raw or b'url"' in raw:
+        files, length = without_files(raw, INLINE_FILE)
     tokens = text_tokens(length) + TOKENS_PER_MESSAGE * count + TOKENS_PER_FILE * files
     return Prompt(1, tokens, length, files=files)
 

@@ -5,7 +5,7 @@ rest untouched: fields that nothing here names travel byte for byte. Token count
 and limits apply is decided elsewhere. Pure.
 """
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -15,7 +15,7 @@ from gateway.faults import FieldError
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.fields import CHAT, COMPLETIONS, COUNTED, EMBEDDINGS, MESSAGES, REFUSED_IN_EXTRA_BODY, RESPONSES
 from gateway.wire.members import Members, splice, split
-from gateway.wire.prompts import Prompt, text_tokens
+from gateway.wire.prompts import TOKENS_PER_FILE, Prompt, text_tokens
 from gateway.wire.readers import Reader, Wrong
 
 
@@ -63,6 +63,7 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     prompt_tokens: int
     include_usage: bool | None
     text_bytes: int = 0
+    best_of: int = 1
     files: int = 0
     """Images and sounds inside messages: of their tokens nobody knows before the provider tells."""
     token_prompt: bool = False
@@ -71,6 +72,11 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Every known field that is there and not null, as its reader returned it: what capabilities are judged by."""
     changes: Mapping[str, bytes | None] = {}
     """What the gateway itself changes in the body before it leaves, by name: JSON text, or None to leave the field out."""
+
+    @property
+    def made(self) -> int:
+        """Return how many answers are made of each prompt, of which the client gets `n`: all of them are paid for."""
+        return max(self.n, self.best_of)
 
     @property
     def wants_running_usage(self) -> bool:
@@ -101,8 +107,11 @@ class Table(msgspec.Struct, frozen=True):
     required: tuple[str, ...] = ()
 
 
-OFFERED = frozenset({"tools", "functions", "system", "instructions"})
-"""What the model may call and is to know: providers put it in front of the prompt, and count it."""
+BOUNDS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""What clients call the bound of an answer: the smallest counts."""
+
+OFFERED = frozenset({"tools", "functions", "system", "instructions", "suffix", "response_format", "text", "prediction"})
+"""What the model reads besides: what it may call, is to know, to fit or to keep to. Providers count it with the prompt."""
 
 TABLES: Mapping[Endpoint, Table] = {
     Endpoint.CHAT: Table(CHAT, "messages"),
@@ -117,18 +126,28 @@ COUNT = Table(COUNTED, "messages")
 """A message whose tokens are only counted: it has no answer to be bounded."""
 
 
-def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: Table | None = None) -> InferenceRequest:
-    """Read a request body as a contract has it; `table` is another than the endpoint's own.
+Judge = Callable[[Mapping[str, object]], Iterable[FieldError]]
+"""Finds what is wrong with values whose shape is right."""
+
+
+def parse(
+    endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: Table | None = None, judge: Judge | None = None
+) -> InferenceRequest:
+    """Read a request body as a contract has it; `table` is another than the endpoint's own, what `judge` finds is bad as well.
 
     Raises `InvalidJson` (no clean JSON document), `Unprocessable` (the wrong shape, every bad field at once), `InvalidValue`
     (fields that contradict each other) and `UnsupportedParameter` (what no provider is asked for).
     """
     table = table or TABLES[endpoint]
     try:
-        members = _merge_extra_body(split(body))
-        found = _read(members, table, contract)
+        members, wrong = _merge_extra_body(split(body))
+        found, more = _read(members, table, contract)
     except RecursionError:
         raise InvalidJson("The body is nested too deeply") from None
+    if judge is not None:
+        more += judge(found)
+    if wrong or more:
+        raise Unprocessable((*more, *wrong))
     if found.get("background"):
         raise UnsupportedParameter(
             "An answer in the background would have nobody to count it: ask for a stream", param="background"
@@ -138,18 +157,8 @@ def parse(endpoint: Endpoint, body: bytes, contract: Contract = OPENAI, table: T
     return _request(endpoint, contract, members, found)
 
 
-def refuse_entries(models: tuple[str, ...], known: Container[str]) -> None:
-    """Refuse entries of `models` that are no plain names: `deploy_id:`, addresses and revisions, unless exactly so registered.
-
-    Raises `Unprocessable` with every such entry.
-    """
-    bad = [place for place, name in enumerate(models) if ":" in name and name not in known]
-    if bad:
-        text = "Input should be a plain model name, without a deployment, an address or a revision"
-        raise Unprocessable(tuple(FieldError(("body", "models", place), text, "value_error") for place in bad))
-
-
-def _read(members: Members, table: Table, contract: Contract) -> dict[str, object]:
+def _read(members: Members, table: Table, contract: Contract) -> tuple[dict[str, object], list[FieldError]]:
+    """Return the values of known fields that are there, and what is wrong with the others."""
     given = {name: value for name, value in members.values().items() if value != b"null"}
     if "models" in given:
         given.pop("model", None)
@@ -157,7 +166,7 @@ def _read(members: Members, table: Table, contract: Contract) -> dict[str, objec
     missing = [] if is_whole and not table.required else _missing(table, given)
     found: dict[str, object] = {}
     fields = table.fields
-    wrong: list[FieldError] = []
+    wrong: list[FieldError] = missing
     for name, value in given.items():
         reader = fields.get(name)
         if reader is not None:
@@ -166,9 +175,7 @@ def _read(members: Members, table: Table, contract: Contract) -> dict[str, objec
             except Wrong as error:
                 wrong += error.at("body", name)
     wrong += _beyond(found, contract)
-    if missing or wrong:
-        raise Unprocessable((*missing, *wrong))
-    return found
+    return found, wrong
 
 
 def _beyond(found: Mapping[str, object], contract: Contract) -> Iterator[FieldError]:
@@ -185,22 +192,29 @@ def _missing(table: Table, given: Container[str]) -> list[FieldError]:
     return [FieldError(("body", name), "Field required", "missing") for name in required if name not in given]
 
 
-def _merge_extra_body(members: Members) -> Members:
-    """Lift what is in `extra_body` to the top, where an explicit field wins, so that everything below sees one body."""
+def _merge_extra_body(members: Members) -> tuple[Members, list[FieldError]]:
+    """Lift what is in `extra_body` to the top, where an explicit field wins, so that everything below sees one body.
+
+    Return what is wrong with it besides, none of which is lifted.
+    """
     raw = members.value("extra_body")
     if raw is None:
-        return members
+        return members, []
     if raw == b"null":
-        return split(splice(members, {"extra_body": None}))
+        return split(splice(members, {"extra_body": None})), []
     if not raw.startswith(b"{"):
-        raise Unprocessable((FieldError(("body", "extra_body"), "Input should be an object", "dict_type"),))
-    extra = split(raw)
-    refused = [name for name in extra.raws if name in REFUSED_IN_EXTRA_BODY]
-    if refused:
-        text = "This field belongs at the top of the body"
-        raise Unprocessable(tuple(FieldError(("body", "extra_body", name), text, "extra_forbidden") for name in refused))
-    lifted = {name: value for name, value in extra.values().items() if name not in members.raws}
-    return split(splice(members, {"extra_body": None, **lifted}))
+        return members, [FieldError(("body", "extra_body"), "Input should be an object", "dict_type")]
+    extra = split(raw).values()
+    text = "This field belongs at the top of the body"
+    refused = [
+        FieldError(("body", "extra_body", name), text, "extra_forbidden") for name in extra if name in REFUSED_IN_EXTRA_BODY
+    ]
+    lifted = {
+        name: value
+        for name, value in extra.items()
+        if name not in REFUSED_IN_EXTRA_BODY and members.value(name) in (None, b"null")
+    }
+    return split(splice(members, {"extra_body": None, **lifted})), refused
 
 
 def _request(endpoint: Endpoint, contract: Contract, members: Members, found: dict[str, object]) -> InferenceRequest:
@@ -210,6 +224,7 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
     if not OFFERED.isdisjoint(found):
         text_bytes += sum(len(members.value(name) or b"") for name in OFFERED & found.keys())
         prompt_tokens += text_tokens(text_bytes) - text_tokens(asked.text_bytes)
+    pictures = 0 if values.data is None else sum(map(len, values.data.values()))
     named = (values.max_tokens, values.max_completion_tokens, values.max_output_tokens)
     bounds = [bound for bound in named if bound is not None]
     options = values.stream_options
@@ -224,10 +239,11 @@ def _request(endpoint: Endpoint, contract: Contract, members: Members, found: di
         fail_fast=values.fail_fast,
         max_tokens=min(bounds, default=None),
         n=values.n,
+        best_of=values.best_of,
         prompts=asked.prompts,
-        prompt_tokens=prompt_tokens,
+        prompt_tokens=prompt_tokens + TOKENS_PER_FILE * pictures,
         text_bytes=text_bytes,
-        files=asked.files,
+        files=asked.files + pictures,
         include_usage=None if options is None else options.get("include_usage", contract.asks_for_usage.get(endpoint, False)),
         token_prompt=asked.of_tokens,
         fields=found,
@@ -249,4 +265,6 @@ class Obeyed(msgspec.Struct, gc=False):
     max_completion_tokens: int | None = None
     max_output_tokens: int | None = None
     n: int = 1
+    best_of: int = 1
     stream_options: dict[str, bool] | None = None
+    data: dict[str, list[str]] | None = None

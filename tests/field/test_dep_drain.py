@@ -55,7 +55,7 @@ class Departure(msgspec.Struct, frozen=True, kw_only=True):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def departure(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory) -> Departure:
     holding, directory, seen = Holding(), tmp_path_factory.mktemp("departure"), Counter[str]()
-    shutdown = {"delay": "500ms"}
+    shutdown = {"delay": "1s"}
     async with HttpServer(holding) as upstream, Leaving(upstream, valkey_server, directory, shutdown=shutdown) as gateway:
         streams = [asyncio.create_task(gateway.ask(stream=True)) for _ in range(STREAMS)]
         answers = [asyncio.create_task(gateway.ask()) for _ in range(ANSWERS)]

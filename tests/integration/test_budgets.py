@@ -195,6 +195,21 @@ async def test_what_a_provider_refused_is_not_spent(shop: Scene) -> None:
     assert [(await spend(shop, "three")).status_code for _ in range(4)] == [200] * 3 + [402]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"best_of": 100},
+        {"suffix": "x" * 40_000},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"description": "x" * 40_000}}}},
+        {"data": {"image": ["data:image/png;base64,AAAA"] * 20}},
+    ],
+)
+async def test_all_that_a_request_makes_its_provider_do_is_held(shop: Scene, more: dict[str, Any]) -> None:
+    response = await spend(shop, "three", path="/v1/completions", prompt="Hi", **more)
+    spent_out(response, "this key")
+    assert (await spend(shop, "three", path="/v1/completions", prompt="Hi")).status_code == 200
+
+
 async def test_an_answer_that_is_longer_than_it_may_be_is_spent_in_full(shop: Scene) -> None:
     shop.models.acts["m"] = answers(usage={**USAGE, "completion_tokens": 90, "total_tokens": 100})
     assert (await spend(shop, "three")).status_code == 200

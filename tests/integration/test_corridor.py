@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.fakes.http_server import Call, HttpServer
+from tests.integration.access import Access
 from tests.running import Running, config, running
 from tests.valkey import Valkey
 
@@ -87,6 +88,17 @@ async def test_two_requests_of_one_id_of_their_clients_are_two(valkey: Valkey, t
         rows = await run.rows()
         assert {row["request_id"] for row in rows} == {each.headers["x-request-id"] for each in answers}
         assert len(rows) == 2
+
+
+async def test_what_a_client_says_of_itself_is_in_the_access_line(valkey: Valkey, tmp_path: Path) -> None:
+    async with HttpServer(answer) as server, running(one_model(server), valkey, tmp_path) as run:
+        access = Access(run)
+        said = {"x-request-id": "theirs", "x-deepinfra-source": "web-page", "x-stainless-retry-count": "2"}
+        body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+        assert (await run.client.post("/v1/chat/completions", json=body, headers=said)).status_code == 200
+        line = await access.only()
+        assert [line[name] for name in ("client_request_id", "client_source", "client_retries")] == [*said.values()]
+        assert not said.keys() & {name for name, _ in server.requests[0].headers}
 
 
 async def test_a_stream_hides_the_usage_that_nobody_asked_for(valkey: Valkey, tmp_path: Path) -> None:

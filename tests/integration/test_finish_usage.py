@@ -18,6 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 V1, DEEPINFRA = "/v1", "/deepinfra/v1"
 ASKS = {"stream_options": {"include_usage": True}}
+WITHOUT = {"stream_options": {"include_usage": False}}
 PIECES = (event({"role": "assistant", "content": ""}), event({"content": "Hello"}), event({}, "stop", usage=USAGE))
 
 
@@ -48,7 +49,11 @@ def told(text: str) -> list[tuple[bool, bool]]:
     [
         (V1, {}, [(False, False), (False, False), (True, False)]),
         (V1, ASKS, [(False, False), (False, False), (True, False), (False, True)]),
+        (V1, WITHOUT, [(False, False), (False, False), (True, False)]),
         (DEEPINFRA, {}, [(False, False), (False, False), (True, True)]),
+        (DEEPINFRA, {"stream_options": {}}, [(False, False), (False, False), (True, True)]),
+        (DEEPINFRA, ASKS, [(False, False), (False, False), (True, True)]),
+        (DEEPINFRA, WITHOUT, [(False, False), (False, False), (True, False)]),
     ],
 )
 async def test_it_is_told_as_the_contract_has_it(at: Scene, model: str, prefix: str, asked: Any, expected: object) -> None:

@@ -21,7 +21,7 @@ from tests.fakes.embeddings import embeds
 from tests.fakes.http_server import Call, HttpServer, Script
 from tests.fakes.responses import Answering
 from tests.integration.ops.admin import ADMIN, post
-from tests.openapi.common import MODEL, REPORT
+from tests.openapi.common import MODEL, PROJECT, REPORT
 from tests.running import HEADERS, config, running
 from tests.valkey import Valkey
 
@@ -55,6 +55,7 @@ async def hold(program: str) -> bool:
             models = {MODEL: {"deployments": deployments, "capabilities": able}}
             settings = config(dict.fromkeys(("p", "a"), server.base_url), models, telemetry={"level": "error"})
             settings["providers"]["p"] |= {"endpoints": ENDPOINTS, "allow_store": True}
+            settings["orgs"]["acme"]["projects"] = {PROJECT: {}}
             # How many prompts one key may send at once, a document for all keys cannot say.
             settings["keys"][0] |= {"allow_no_limit": True, "max_prompts": 1_000}
             settings["providers"]["a"] |= {"dialect": "anthropic", "endpoints": ["chat"]}

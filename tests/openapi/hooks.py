@@ -5,7 +5,7 @@ from typing import Any
 
 import schemathesis  # type: ignore[import-not-found]
 
-from tests.openapi.common import MODEL, REPORT
+from tests.openapi.common import MODEL, PROJECT, REPORT
 
 NAMES = {"model": MODEL, "service_tier": "default"}
 
@@ -20,6 +20,12 @@ def map_body(_: Any, body: Any) -> Any:
     if isinstance(listed, list) and listed and all(isinstance(name, str) for name in listed):
         known["models"] = [MODEL] * len(listed)
     return whole(known)
+
+
+@schemathesis.hook  # type: ignore[untyped-decorator]
+def map_query(_: Any, query: Any) -> Any:
+    """Name the project that there is."""
+    return {name: PROJECT if name == "ai_project_id" else value for name, value in (query or {}).items()}
 
 
 @schemathesis.hook  # type: ignore[untyped-decorator]

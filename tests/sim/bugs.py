@@ -168,7 +168,7 @@ BUGS = (
         "lease id from the client",
         "gateway/web/inference.py",
         "            request_id=request_id,\n",
-        "            request_id=client_request_id(fields) or request_id,\n",
+        '            request_id=word_of(fields, b"x-request-id") or request_id,\n',
         Judge.TEST,
         "tests/integration/test_corridor.py::test_two_requests_of_one_id_of_their_clients_are_two",
     ),

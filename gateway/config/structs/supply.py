@@ -9,34 +9,16 @@ from msgspec import field
 
 from gateway.config.scalars import Duration, Factor, ModelName, Name, Period, UsdPerMillion
 from gateway.config.structs.base import Count, Section, Share
+from gateway.config.structs.capabilities import Capabilities, DeploymentCapabilities
 from gateway.policy.catalogue import Secret, Tier
 from gateway.policy.strategy import Strategy
-from gateway.providers import DIALECTS
+from gateway.providers import DIALECTS, PRESETS
 from gateway.wire.request import Endpoint
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-PresetName = Literal[
-    "anthropic",
-    "atoma",
-    "azure",
-    "deepinfra",
-    "deepseek",
-    "fireworks",
-    "gemini",
-    "groq",
-    "llama.cpp",
-    "mistral",
-    "nebius",
-    "ollama",
-    "openai",
-    "openrouter",
-    "sglang",
-    "together",
-    "vllm",
-    "xai",
-]
-"""Those that `gateway/providers/presets.yaml` has, which is read by these names."""
+PresetName = Annotated[str, msgspec.Meta(extra={"words": PRESETS})]
+"""Those that `gateway/providers/presets.yaml` has."""
 
 
 DialectName = Annotated[str, msgspec.Meta(extra={"words": tuple(sorted(DIALECTS))})]
@@ -106,25 +88,6 @@ class ModelLimits(CapacityLimits, frozen=True, kw_only=True):
     """The operator's own bounds on a model. `shadow`: they are counted and refuse nothing; a deployment's always hold."""
 
     shadow: bool = False
-
-
-class Capabilities(Section, frozen=True, kw_only=True):
-    """What a model can do. A request that needs more goes to another deployment, or is refused.
-
-    `endpoints` are those at which clients may ask for it; absent, all that its providers serve.
-    """
-
-    endpoints: Annotated[tuple[Endpoint, ...], msgspec.Meta(min_length=1)] | None = None
-    tools: bool = True
-    vision: bool = True
-    logprobs: bool = True
-    max_logprobs: Annotated[int, msgspec.Meta(ge=0, le=100)] = 20
-    regex: bool = False
-    suffix: bool = True
-    echo: bool = True
-    stop: Annotated[int, msgspec.Meta(ge=0, le=128)] = 16
-    ignore_eos: bool = False
-    priority_field: bool = False
 
 
 class ModelQueue(Section, frozen=True, kw_only=True):
@@ -197,7 +160,8 @@ Prices = Price | Annotated[tuple[Price, ...], msgspec.Meta(min_length=1)]
 class Deployment(Section, frozen=True, kw_only=True):
     """A model at a provider. `order` 2 is tried only when no 1 can; `weight` splits the traffic inside an order.
 
-    `max_concurrency` absent is no ceiling. `cost` is what the operator pays; absent, it is the catalogue's price.
+    `max_concurrency` absent is no ceiling. `cost` is what the operator pays; absent, it is the catalogue's price. `capabilities`
+    are fewer than the model's.
     """
 
     provider: Name
@@ -207,7 +171,7 @@ class Deployment(Section, frozen=True, kw_only=True):
     order: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
     limits: CapacityLimits = CapacityLimits()
     cost: Prices | None = None
-    capabilities: Capabilities | None = None
+    capabilities: DeploymentCapabilities | None = None
 
 
 class Model(Section, frozen=True, kw_only=True):

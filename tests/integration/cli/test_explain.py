@@ -245,3 +245,26 @@ def test_a_prefix_has_the_contract_that_it_is_read_by(tmp_path: Path) -> None:
     assert (refused["status"], refused["param"]) == (422, "n")
     result = explain(path, "me", asked, "--prefix", "/deepinfra/v2")
     assert (result.exit_code, result.stderr) == (1, "Error: unknown prefix '/deepinfra/v2' (did you mean '/deepinfra/v1'?)\n")
+
+
+LESSER = """
+providers: {near: {base_url: "https://near.example/v1"}, far: {base_url: "https://far.example/v1"}}
+models:
+  small:
+    deployments:
+      - {provider: near, model: s, capabilities: {tools: false, stop: 2}}
+      - {provider: far, model: s, capabilities: {priority_field: true}}
+plans: {free: {tiers: [default, flex]}}
+keys: [{name: me, plan: free, secret: secret-of-mine-0}]
+"""
+
+
+def test_a_deployment_that_cannot_is_left_out_and_vllms_priority_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(LESSER)
+    lines = explain(path, "me", body(model="small", tools=[{}], service_tier="flex", priority=-9)).stdout.splitlines()
+    assert "left out    small/near/s: its capabilities.tools is false" in lines
+    assert "   flex class; order 1, weight 1; sent no service_tier, priority 2" in lines
+    assert "   drops priority" in lines
+    near, far = told(path, "me", body(model="small", service_tier="flex"))["targets"]
+    assert (near["provider_priority"], far["provider_priority"]) == (None, 2)

@@ -141,6 +141,15 @@ async def test_what_stands_beside_an_error_of_anything_else(gate: Scene, prefix:
     assert told.get("detail") == (None if prefix == V1 else told["error"]["message"])
 
 
+@pytest.mark.parametrize(
+    "path", ["/health", "/openapi.json", *(f"{prefix}{path}" for prefix in PREFIXES for path in ("/models", "/key"))]
+)
+async def test_what_may_be_got_may_be_asked_for_its_head(gate: Scene, path: str) -> None:
+    got, asked = await gate.run.client.get(path), await gate.run.client.head(path)
+    assert (asked.status_code, asked.content) == (200, b"")
+    assert asked.headers["content-length"] == got.headers["content-length"]
+
+
 async def test_how_a_model_is_listed(gate: Scene) -> None:
     async def listed(url: str) -> Any:
         answer = await gate.run.client.get(url)
@@ -150,10 +159,32 @@ async def test_how_a_model_is_listed(gate: Scene) -> None:
     card = {"id": "m", "object": "model", "created": 1_735_689_600, "owned_by": "tiergate"}
     assert await listed(f"{V1}/models") == await listed(f"{NEBIUS}/models") == [card]
     pricing = {"input_tokens": 0.5, "output_tokens": 1.25, "cache_read_tokens": 0.1}
-    metadata = {"context_length": 131_072, "max_tokens": LONGEST, "pricing": pricing}
+    metadata: dict[str, Any] = {
+        "description": None,
+        "context_length": 131_072,
+        "max_tokens": LONGEST,
+        "pricing": pricing,
+        "tags": [],
+    }
     for prefix in LIKE_DEEPINFRA:
         assert await listed(f"{prefix}/models") == [{**card, "root": "m", "parent": None, "metadata": metadata}]
         assert (await gate.run.client.get(f"{prefix}/models/m")).json()["metadata"] == metadata
-    assert await listed(f"{NEBIUS}/models?verbose=true") == [
-        {**card, "name": "m", "context_length": 131_072, "pricing": {"prompt": "0.000000500", "completion": "0.000001250"}}
-    ]
+    sampling = ["temperature", "top_p", "max_tokens", "stop", "seed", "presence_penalty", "frequency_penalty", "logit_bias"]
+    verbose = {
+        **card,
+        "name": "m",
+        "context_length": 131_072,
+        "architecture": {"modality": "text+image->text"},
+        "quantization": None,
+        "pricing": {"prompt": "0.000000500", "completion": "0.000001250"},
+        "per_request_limits": None,
+        "regions": [],
+        "supported_features": ["tools", "logprobs"],
+        "supported_sampling_parameters": [*sampling, "logprobs", "top_logprobs"],
+    }
+    for word in ("true", "True", "1"):
+        assert await listed(f"{NEBIUS}/models?verbose={word}") == [verbose]
+        assert (await gate.run.client.get(f"{NEBIUS}/models/m?verbose={word}")).json() == verbose
+    for word in ("false", "0", ""):
+        assert await listed(f"{NEBIUS}/models?verbose={word}") == [card]
+    assert (await gate.run.client.get(f"{NEBIUS}/models/m")).json() == card

@@ -100,16 +100,6 @@ models: {{a: {{deployments: [{{provider: p, model: m}}]}}}}
     assert len(check(read(text)).errors) == 1
 
 
-def test_a_model_embeds_where_one_of_its_providers_does() -> None:
-    providers = (
-        "providers: {a: {base_url: 'https://a.example/v1'}, b: {base_url: 'https://b.example/v1', endpoints: [embeddings]}}"
-    )
-    models = (
-        "models: {m: {deployments: [{provider: a, model: x}, {provider: b, model: x}], capabilities: {endpoints: [embeddings]}}}"
-    )
-    assert check(read(f"{providers}\n{models}")).errors == []
-
-
 def test_two_ports_that_the_system_chooses_are_two() -> None:
     assert findings("api: {port: 0}\nops: {port: 0}").errors == []
 

@@ -1,12 +1,20 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.policy.adjustments import adjust, scoped
-from gateway.policy.catalogue import Capabilities
+from gateway.policy.catalogue import Capabilities, Model, Tier
+from gateway.policy.charging import Target
 from gateway.wire.contracts import NEBIUS, OPENAI, Contract
 from gateway.wire.request import Endpoint, InferenceRequest, parse
-from tests.catalogues import model
+from tests.catalogues import deployment, model
 
-SMALL = model("m", max_output_tokens=100, capabilities=Capabilities(max_logprobs=5))
+
+def target(of: Model) -> Target:
+    return Target(of, of.deployments[0], Tier.DEFAULT)
+
+
+SMALL = target(model("m", max_output_tokens=100, capabilities=Capabilities(max_logprobs=5)))
 
 
 def completions(fields: bytes) -> InferenceRequest:
@@ -42,7 +50,7 @@ def test_what_a_model_can_do_is_left_as_it_is(fields: bytes) -> None:
 
 def test_a_model_without_a_declared_bound_lowers_nothing() -> None:
     asked = chat(b'"max_tokens":10000000')
-    assert adjust(asked, model("m"), "acme").request is asked
+    assert adjust(asked, target(model("m")), "acme").request is asked
 
 
 def test_logprobs_beyond_the_model_are_lowered() -> None:
@@ -56,13 +64,41 @@ def test_ignore_eos_is_left_out_and_reported_where_the_model_does_not_declare_it
     asked = completions(b'"ignore_eos":true')
     found = adjust(asked, SMALL, "acme")
     assert (found.request.changes, found.dropped) == ({"ignore_eos": None}, ("ignore_eos",))
-    assert adjust(asked, model("m", capabilities=Capabilities(ignore_eos=True)), "acme").request is asked
+    assert adjust(asked, target(model("m", capabilities=Capabilities(ignore_eos=True))), "acme").request is asked
+
+
+LESSER = target(
+    model("m", deployment("m", capabilities=Capabilities(max_logprobs=3)), capabilities=Capabilities(ignore_eos=True))
+)
+"""A deployment that can do less than its model."""
+
+
+def test_what_a_deployment_can_do_bounds_what_is_sent_to_it_alone() -> None:
+    asked = completions(b'"logprobs":6,"ignore_eos":true')
+    found = adjust(asked, LESSER, "acme")
+    assert found.request.changes == {"logprobs": b"3", "ignore_eos": None}
+    assert (found.lowered, found.dropped) == (("logprobs=3",), ("ignore_eos",))
+    whole = target(model("m", capabilities=LESSER.model.capabilities))
+    assert adjust(asked, whole, "acme").request is asked
+
+
+@given(st.integers(0, 30), st.integers(0, 20), st.integers(0, 20), st.booleans(), st.booleans())
+def test_a_deployment_takes_what_a_model_of_its_capabilities_takes(
+    asked: int, most: int, less: int, takes: bool, takes_there: bool
+) -> None:
+    own = Capabilities(max_logprobs=min(most, less), ignore_eos=takes and takes_there)
+    whole = Capabilities(max_logprobs=most, ignore_eos=takes)
+    request = completions(b'"ignore_eos":true,"logprobs":%d' % asked)
+    there = target(model("m", deployment("m", capabilities=own), capabilities=whole))
+    assert adjust(request, there, "acme") == adjust(request, target(model("m", capabilities=own)), "acme")
 
 
 def test_a_cache_key_is_the_orgs_own() -> None:
     found = adjust(chat(b'"prompt_cache_key":"chat-42"'), SMALL, "acme")
     assert found.request.changes == {"prompt_cache_key": b'"%b"' % scoped("chat-42", "acme").encode()}
     assert (found.lowered, found.dropped) == ((), ())
+    vectors = parse(Endpoint.EMBEDDINGS, b'{"model":"m","input":"x","prompt_cache_key":"chat-42"}')
+    assert adjust(vectors, SMALL, "acme").request.changes == found.request.changes
     keys = {scoped(key, org) for key in ("chat-42", "chat-43", "") for org in ("acme", "other")}
     assert len(keys) == 6
     assert {len(key) for key in keys} == {32}

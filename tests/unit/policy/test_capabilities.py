@@ -1,10 +1,11 @@
-from typing import Any
+from functools import partial
 
 import pytest
 
-from gateway.errors import InvalidValue, Unprocessable, UnsupportedParameter
+from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
 from gateway.policy.catalogue import Capabilities
+from gateway.wire.contracts import NEBIUS
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import key, model, request
 
@@ -51,6 +52,26 @@ def test_asking_for_nothing_needs_nothing(asked: InferenceRequest) -> None:
     check_model(model("m", capabilities=NOTHING), asked)
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "body", "param"),
+    [
+        (Endpoint.CHAT, b'"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"u"}}]}]', "messages"),
+        (
+            Endpoint.MESSAGES,
+            b'"max_tokens":1,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"u"}}]}]',
+            "messages",
+        ),
+        (Endpoint.RESPONSES, b'"input":[{"role":"user","content":[{"type":"input_image","image_url":"u"}]}]', "input"),
+    ],
+)
+def test_images_are_refused_wherever_they_stand(endpoint: Endpoint, body: bytes, param: str) -> None:
+    asked = parse(endpoint, b'{"model":"m",' + body + b"}")
+    with pytest.raises(UnsupportedParameter, match="'m' does not support images") as raised:
+        check_model(model("m", capabilities=Capabilities(vision=False)), asked)
+    assert raised.value.param == param
+    check_model(model("m"), asked)
+
+
 def test_stops_are_refused_never_cut() -> None:
     with pytest.raises(InvalidValue, match="up to 4") as raised:
         check_model(model("m", capabilities=NOTHING), completions(b'"stop":["a","b","c","d","e"]'))
@@ -65,11 +86,36 @@ def test_top_logprobs_are_refused_never_lowered() -> None:
     assert raised.value.param == "top_logprobs"
 
 
-@pytest.mark.parametrize(("fields", "error"), [({"n": 3}, InvalidValue), ({"prompts": 33}, Unprocessable)])
-def test_a_key_bounds_what_is_asked_at_once(fields: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        check_key_bounds(key(max_n=2), request("m", **fields))
-    check_key_bounds(key(max_n=2), request("m", n=2, prompts=32))
+def test_a_key_bounds_what_is_asked_at_once() -> None:
+    with pytest.raises(InvalidValue):
+        check_key_bounds(key(max_n=2), request("m", n=3))
+    check_key_bounds(key(max_n=2), request("m", n=2))
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"), [({"n": 3}, "n"), ({"n": 1, "best_of": 3}, "best_of"), ({"n": 3, "best_of": 2}, "n")]
+)
+def test_answers_that_are_made_count_as_answers_that_are_given(fields: dict[str, int], field: str) -> None:
+    asked = request("m", **fields)
+    for check in (partial(check_key_bounds, key(max_n=2), asked), partial(check_model, model("m", max_n=2), asked)):
+        with pytest.raises(InvalidValue, match=f"{field} up to 2") as raised:
+            check()
+        assert raised.value.param == field
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'"max_tokens":11', "max_tokens"),
+        (b'"max_completion_tokens":11', "max_completion_tokens"),
+        (b'"max_tokens":12,"max_completion_tokens":11', "max_completion_tokens"),
+    ],
+)
+def test_the_field_is_named_that_the_client_wrote(body: bytes, field: str) -> None:
+    asked = parse(Endpoint.CHAT, b'{"model":"m","messages":[{"role":"user"}],' + body + b"}", NEBIUS)
+    with pytest.raises(ContextLengthExceeded) as raised:
+        check_model(model("m", max_output_tokens=10), asked)
+    assert raised.value.param == field
 
 
 @pytest.mark.parametrize(
@@ -131,7 +177,3 @@ def test_a_model_may_be_for_some_endpoints_alone() -> None:
     assert raised.value.param == "model"
     check_model(vectors, parse(Endpoint.EMBEDDINGS, b'{"model":"m","input":"x"}'))
     check_model(model("m"), parse(Endpoint.EMBEDDINGS, b'{"model":"m","input":"x"}'))
-
-
-def test_prompts_are_bounded_and_inputs_are_not() -> None:
-    check_key_bounds(key(max_prompts=1), parse(Endpoint.EMBEDDINGS, b'{"model":"m","input":["a","b","c"]}'))

@@ -45,6 +45,7 @@ def test_the_hold_is_bounded(fields: dict[str, int], cap: int | None, bucket: in
         pytest.param({}, {"context_window": 5}, 1, id="which is never nothing"),
         pytest.param({}, {}, LONGEST_HOLD_TOKENS, id="where nothing is known"),
         pytest.param({"max_tokens": 100, "n": 3, "prompts": 2}, {}, 600, id="for each choice of each prompt"),
+        pytest.param({"max_tokens": 100, "best_of": 5, "prompts": 2}, {}, 1000, id="that is made, given or not"),
     ],
 )
 def test_the_most_that_a_request_may_cost(fields: dict[str, int], bounds: dict[str, int], output: int) -> None:

@@ -170,6 +170,46 @@ def test_what_is_left_out_comes_with_its_reason() -> None:
     ]
 
 
+def test_what_a_deployment_cannot_do_is_why_it_is_left_out() -> None:
+    lesser = (
+        ("toolless", Capabilities(tools=False)),
+        ("blind", Capabilities(vision=False)),
+        ("brief", Capabilities(stop=1, max_logprobs=2)),
+        ("shallow", Capabilities(max_logprobs=2)),
+        ("reader", Capabilities(endpoints=(Endpoint.COMPLETIONS,))),
+    )
+    deployments = (deployment("A", provider(name), capabilities=can) for name, can in lesser)
+    of = catalogue(model("A", deployment("A", P1), *deployments))
+    image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]}
+    found = told(of, key(), tools=[{}], stop=["a", "b"], logprobs=True, top_logprobs=3, messages=[image])
+    assert found.chain is not None
+    assert [(left.deployment, left.rule) for left in found.chain.left_out] == [
+        ("A/toolless", "its capabilities.tools is false"),
+        ("A/blind", "its capabilities.vision is false"),
+        ("A/brief", "its capabilities.stop is 1"),
+        ("A/shallow", "its capabilities.max_logprobs is 2"),
+        ("A/reader", "its capabilities.endpoints lacks chat"),
+    ]
+    assert [each.provider for each in found.targets] == ["p1"]
+
+
+def test_what_a_deployment_is_not_sent_is_told_of_it_alone() -> None:
+    lesser = deployment("A", P1, capabilities=Capabilities(max_logprobs=1))
+    of = catalogue(model("A", lesser, deployment("A", P2, order=2), capabilities=Capabilities(ignore_eos=True)))
+    found = told(of, key(), messages=None, prompt="x", logprobs=5, ignore_eos=True)
+    assert [(each.provider, each.dropped_params, each.adjusted_params) for each in found.targets] == [
+        ("p1", ("ignore_eos",), ("logprobs=1",)),
+        ("p2", (), ()),
+    ]
+
+
+@pytest.mark.parametrize(("word", "priority"), [("priority", -1), ("default", None), ("flex", 2), ("no-limit", None)])
+def test_the_priority_that_is_sent_for_a_tier_is_told(word: str, priority: int | None) -> None:
+    of = catalogue(model("A", deployment("A", P1, takes_priority=True), deployment("A", P2, order=2)))
+    found = told(of, key(allow_no_limit=True), service_tier=word)
+    assert [each.provider_priority for each in found.targets] == [priority, None]
+
+
 def test_a_model_that_is_named_twice_is_tried_once() -> None:
     chain = told(catalogue(model("A", aliases=("a",))), key(), models=["a", "A"]).chain
     assert chain is not None

@@ -51,6 +51,7 @@ PROJECTS = {"search": Tier.PRIORITY, "support": Tier.DEFAULT}
         (b"", "search"),
         (b"ai_project_id=", "search"),
         (b"ai_project_id=search", "search"),
+        (b"%61i%5Fproject%5Fid=%73earch", "search"),
         (b"a=1&ai_project_id=support", "support"),
     ],
 )

@@ -199,8 +199,15 @@ def test_every_field_of_a_422_is_kept_for_detail() -> None:
         FieldError(("body", "n"), "no integer", "int_type"),
         FieldError(("body", "stop", 0), "empty", "value_error"),
     )
-    detail = msgspec.json.decode(envelope(UpstreamRejected(found)))["detail"]
-    assert [entry["loc"] for entry in detail] == [["body", "n"], ["body", "stop", 0]]
+    told = msgspec.json.decode(envelope(UpstreamRejected(found)))
+    assert [entry["loc"] for entry in told["detail"]] == [["body", "n"], ["body", "stop", 0]]
+    assert told["error"]["code"] == "invalid_type"
+
+
+@pytest.mark.parametrize(("status", "code"), [(413, "request_too_large"), (400, "invalid_value")])
+def test_where_a_provider_gives_no_code_ours_says_what_its_status_does(status: int, code: str) -> None:
+    assert UpstreamRejected(failed(status, {"detail": "no"})).error_code == code
+    assert UpstreamRejected(failed(status, envelope_of("no", code="their_own"))).error_code == "their_own"
 
 
 def test_a_422_without_a_list_still_has_its_detail() -> None:

@@ -1,10 +1,13 @@
+from collections.abc import Mapping
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import InvalidJson, InvalidValue, Unprocessable
-from gateway.wire.request import Endpoint, parse, refuse_entries
+from gateway.faults import FieldError
+from gateway.wire.request import Endpoint, parse
 from tests.unit.wire.bodies import ABSENT, chat, legacy, locs
 
 
@@ -41,17 +44,23 @@ def test_models_sets_model_aside(model: object) -> None:
     assert (request.model, request.models) == (None, ("b", "b"))
 
 
-def test_only_plain_or_registered_names_may_be_in_models() -> None:
-    refuse_entries(("a", "qwen:7b"), {"a", "qwen:7b"})
+def test_bad_values_are_told_with_bad_shapes_wherever_they_stand() -> None:
+    def judge(fields: Mapping[str, object]) -> list[FieldError]:
+        return [FieldError(("body", name), "no good", "value_error") for name in fields if name == "user"]
+
+    body = {"n": 0, "user": "u", "extra_body": {"model": "m", "seed": 1, "stream": True}}
     with pytest.raises(Unprocessable) as refused:
-        refuse_entries(("a:rev1", "a", "deploy_id:x", "10.0.0.1:8000", "http://e.example/m"), {"a"})
-    assert locs(refused.value) == [("body", "models", place) for place in (0, 2, 3, 4)]
+        parse(Endpoint.CHAT, msgspec.json.encode(body), judge=judge)
+    inside = [("body", "extra_body", "model"), ("body", "extra_body", "stream")]
+    expected = [*(("body", name) for name in ("model", "messages", "n", "user")), *inside]
+    assert sorted(locs(refused.value), key=str) == sorted(expected, key=str)
 
 
 def test_extra_body_is_lifted_below_explicit_fields() -> None:
     request = chat(temperature=0.2, extra_body={"temperature": 0.9, "top_k": 40, "seed": 7})
     body = msgspec.json.decode(request.members.body)
     assert (body["temperature"], body["top_k"], body["seed"], "extra_body" in body) == (0.2, 40, 7, False)
+    assert chat(temperature=None, extra_body={"temperature": 0.9}).fields["temperature"] == 0.9
     assert request.fields["seed"] == 7
     with pytest.raises(Unprocessable):
         chat(extra_body={"seed": "x"})
