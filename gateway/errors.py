@@ -162,13 +162,7 @@ class Unprocessable(GatewayError):
 
     status, type, code = 422, "invalid_request_error", "invalid_value"
 
-    CODES: ClassVar[dict[str, str]] = {
-        "missing": "missing_required_parameter",
-        "extra_forbidden": "unknown_parameter",
-        "type": "invalid_type",
-        "range": "out_of_range",
-    }
-    """The first field's error decides the envelope's code: its `type` is one of the first two, ends in `_type`, or is a range."""
+    CODES: ClassVar[dict[str, str]] = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
 
     def __init__(self, fields: tuple[FieldError, ...]) -> None:
         first = fields[0]
@@ -178,13 +172,13 @@ class Unprocessable(GatewayError):
 
     @property
     def error_code(self) -> str:
-        """Return the code of the first bad field."""
+        """Return the code of the first bad field, which decides."""
         return self.code_of(self.fields[0])
 
     @classmethod
     def code_of(cls, field: FieldError) -> str:
-        """Return the code of a bad field."""
-        return cls.CODES.get(field.type) or cls.CODES["type" if field.type.endswith(("_type", "_parsing")) else "range"]
+        """Return the code of a bad field: by its type, which is a word of its own, ends in what it tells, or is a range's."""
+        return cls.CODES.get(field.type) or ("invalid_type" if field.type.endswith(("_type", "_parsing")) else "out_of_range")
 
 
 class RateLimited(GatewayError):
@@ -295,11 +289,8 @@ class UpstreamRejected(GatewayError):
     @property
     def error_code(self) -> str:
         """Return the provider's code, or where it gave none ours for what it says."""
-        if self.failed.code is None and self.upstream_status == RequestTooLarge.status:
-            return RequestTooLarge.code
-        if self.failed.code is None and self.failed.fields:
-            return Unprocessable.code_of(self.failed.fields[0])
-        return self.failed.code or self.code
+        ours = RequestTooLarge.code if self.upstream_status == RequestTooLarge.status else self.code
+        return self.failed.code or (Unprocessable.code_of(self.failed.fields[0]) if self.failed.fields else ours)
 
 
 def status_of(error: GatewayError) -> int:

@@ -91,9 +91,9 @@ class Reservation:
         self.budgets: tuple[Charge, ...] = ()
         """What the lease that was granted spends."""
         self._ending = NO_ENDING
-        self._tariff = FREE
-        self._prompt_tokens = 0
+        self._tariff, self._prompt_tokens = FREE, 0
         self._asked: Asked | None = None
+        self._of_one = False
         self._asked_tier: str | None = None
         """Of the upstream whose answer is on its way."""
         self._attempt: asyncio.Task[Committed | Failed] | None = None
@@ -112,12 +112,12 @@ class Reservation:
         self._opened = event
         return encode(event)
 
-    def begin(self, tariff: Tariff, prompt_tokens: int, asked: Asked) -> None:
+    def begin(self, tariff: Tariff, prompt_tokens: int, asked: Asked, *, of_one: bool) -> None:
         """Start an attempt: from here on it is charged at `tariff`, for an estimated prompt where nobody knows better.
 
-        What `asked` came to is learned if the answer is whole.
+        What `asked` came to is learned if the answer is whole. `of_one`: it takes one of several credentials.
         """
-        self._tariff, self._prompt_tokens, self._asked = tariff, prompt_tokens, asked
+        self._tariff, self._prompt_tokens, self._asked, self._of_one = tariff, prompt_tokens, asked, of_one
         self.capacity, self._ending = False, NO_ENDING
 
     async def attempt(self, dispatch: Dispatch, *, outlives: bool) -> Committed | Failed:
@@ -138,7 +138,7 @@ class Reservation:
 
     def break_off(self, failed: Failed, dice: int) -> None:
         """Take note of how an answer broke off that was under way: what it used is paid for all the same."""
-        self._ending = ending_of(failed, dice)
+        self._ending = ending_of(failed, dice, of_one=self._of_one)
 
     def hand_over_ending(self) -> Ending:
         """Return how the attempt ended, for the one call that tells the store: it must not be told twice."""

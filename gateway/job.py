@@ -28,7 +28,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     catalogue: Catalogue
     planner: Planner
     dialects: Mapping[str, Dialect]
-    """By provider."""
+    """By credential."""
     transports: Mapping[str, Transport]
     """By deployment: none can take another's connections."""
     lease_ttl_ms: int

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from gateway.job import Snapshot
+from gateway.policy.accounts import accounts
 from gateway.policy.catalogue import Catalogue, Deployment, Provider, Timeouts
 from gateway.policy.credentials import user_hash
 from gateway.policy.experience import Experience
@@ -114,7 +115,7 @@ def snapshot_of(
     return Snapshot(
         catalogue=catalogue,
         planner=Planner(catalogue, known.experience),
-        dialects={name: DIALECTS[provider.dialect](provider) for name, provider in providers.items()},
+        dialects={name: DIALECTS[each.dialect](each) for one in providers.values() for name, each in accounts(one).items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),
         hash_user=lambda org, user: user_hash(pepper, org, user),

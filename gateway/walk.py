@@ -16,10 +16,11 @@ from gateway.policy import verdicts
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import NO_ENDING, Acquire, Adopt, Report, Row, Switch, Wait
 from gateway.policy.answers import Answer, Granted, Queued, Refusal, Refused, Spent
+from gateway.policy.ends import End, end_of, refusal_class, refused_attempt, refused_end
 from gateway.policy.experience import asked
 from gateway.policy.record import Attempt
 from gateway.policy.retries import repeats_work
-from gateway.policy.routing import Candidate, End, end_class, offer, refusal_class, refusal_status, remaining
+from gateway.policy.routing import Candidate, offer, remaining
 from gateway.policy.shadows import Shadows
 from gateway.policy.trace import reason_of
 from gateway.providers.protocol import edits_for
@@ -136,7 +137,7 @@ class Walk:
         self._failed = told = verdicts.telling(self._failed, failed)
         if failed.retry_after_ms is not None:
             self._hints_ms.append(failed.retry_after_ms)
-        self._ends.append(End(self._place, end_class(failed), failed.sent))
+        self._ends.append(end_of(self._place, failed))
         reservation.end_attempt(failed, job.dice)
         waits = self._waiting.next(job.plan.patience) is not None
         self._ahead = self._offered = remaining(job.plan, self._ends, waits=waits)
@@ -217,26 +218,20 @@ class Walk:
     def _note_refusal(self, refusal: Refusal) -> None:
         place = self._offered[refusal.row]
         came_back = any(end.candidate == place for end in self._ends)
-        self._ends.append(End(place, refusal_class(refusal), sent=False))
+        self._ends.append(refused_end(place, refusal))
         self._refusals.append(replace(refusal, row=place))
         if refusal.wait_ms is not None and not refusal.charge.tenant and not came_back:
             self._hints_ms.append(refusal.wait_ms)
         candidates = self._job.plan.candidates
-        deployment = candidates[place].target.deployment
-        if any(candidates[later].target.deployment is deployment for later in self._offered[refusal.row + 1 :]):
+        target, *behind = (candidates[each].target for each in (place, *self._offered[refusal.row + 1 :]))
+        if any(each is target for each in behind):
+            return  # it comes again with another credential: that one tells how it ended
+        if any(each.deployment is target.deployment for each in behind):
             self._job.reservation.record.limited = reason_of(refusal)
             return  # the same deployment comes again, over the limit: that one tells how it ended
-        if came_back:
-            return  # it was tried before, and told then how that ended
-        noted = Attempt(
-            model=candidates[place].target.model.name,
-            provider=deployment.provider.name,
-            status=refusal_status(refusal),
-            outcome="refused",
-            sent=False,
-            reason=reason_of(refusal),
-        )
-        self._job.reservation.record.attempts.append(noted)
+        if came_back or any(end.sent and candidates[end.candidate].target is target for end in self._ends):
+            return  # it was tried before, with whichever credential, and told then how that ended
+        self._job.reservation.record.attempts.append(refused_attempt(target, refusal))
 
     async def _attempt(self, candidate: Candidate) -> Committed | Failed:
         job = self._job
@@ -268,8 +263,8 @@ class Walk:
         """Return what is sent to the candidate's upstream, and how; from here on the record names the candidate."""
         job, target = self._job, candidate.target
         provider = target.deployment.provider
-        dialect = job.snapshot.dialects[provider.name]
-        last = self._place == self._ahead[-1]
+        dialect = job.snapshot.dialects[candidate.row.upstream.credential]
+        last = target is job.plan.candidates[self._ahead[-1]].target
         record = job.reservation.record
         if record.overhead_s is None:
             record.overhead_s = max(0.0, self._dispatched_s - record.started_s - record.queued_ms / 1000)
@@ -281,7 +276,7 @@ class Walk:
             call = replace(call, headers=call.headers + record.span.headers(hop))
         edits = edits_for(job.request, candidate, record)
         teaches = asked(job.request, record.org or "", target.model.name)
-        job.reservation.begin(edits.tariff, candidate.row.estimate.input, teaches)
+        job.reservation.begin(edits.tariff, candidate.row.estimate.input, teaches, of_one=bool(provider.further_keys))
         record.model_served, record.model_shown, record.provider = target.model.name, candidate.shown, provider.name
         record.deployment, record.tier_served = target.deployment.id, target.tier
         record.dropped_params, record.adjusted_params = adjusted.dropped + call.dropped, adjusted.lowered + call.lowered

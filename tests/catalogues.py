@@ -16,8 +16,11 @@ TERMS = {
 }
 
 
-def provider(name: str = "p", **fields: Any) -> Provider:
-    return Provider(name=name, dialect="openai", base_url="http://127.0.0.1:1/v1", api_key=Secret("sk-up"), **fields)
+def provider(name: str = "p", *, credentials: int = 1, **fields: Any) -> Provider:
+    further = tuple(Secret(f"sk-up-{number}") for number in range(2, credentials + 1))
+    return Provider(
+        name=name, dialect="openai", base_url="http://127.0.0.1:1/v1", api_key=Secret("sk-up"), further_keys=further, **fields
+    )
 
 
 def deployment(model: str, at: Provider | None = None, **fields: Any) -> Deployment:

@@ -7,6 +7,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Protocol
 
 import structlog
@@ -216,15 +217,18 @@ class Admission:
         await self._run(self._order, self._always, (order.word, *names))
 
     async def standings(self, upstreams: Sequence[Upstream]) -> tuple[Standing, ...]:
-        """Return how these deployments are doing."""
+        """Return how these deployments are doing, each once: its credentials follow each other."""
         keys = [f"{self._prefix}up:{upstream.deployment}" for upstream in upstreams]
         keys += [f"{self._prefix}cool:{upstream.credential}" for upstream in upstreams]
         commands: tuple[tuple[Argument, ...], ...] = (("TIME",), ("MGET", *keys))
         (seconds, _), found = await asyncio.gather(*(self._connection.call(pack(command)) for command in commands))
         places = zip(upstreams, found[: len(upstreams)], found[len(upstreams) :], strict=True)
-        return tuple(
-            standing(upstream, codec.condition(text), int(cooled or 0), 1000 * int(seconds)) for upstream, text, cooled in places
-        )
+        standings = []
+        for _, group in groupby(places, lambda place: place[0].deployment):
+            (upstream, text, _), *_ = of_one = [*group]
+            left_alone = {each.credential: int(until_ms or 0) for each, _, until_ms in of_one}
+            standings.append(standing(upstream, codec.condition(text), left_alone, 1000 * int(seconds)))
+        return tuple(standings)
 
     async def levels(self, charges: Sequence[Charge]) -> Levels | Unseeded:
         """Look at buckets, budgets first among them, and leave all as it is."""

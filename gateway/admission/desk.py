@@ -12,7 +12,10 @@ from gateway.policy.standing import Standing
 
 
 class Desk:
-    """What an operator sees and says. `upstreams` are those of the configuration, as it is whenever somebody asks."""
+    """What an operator sees and says. `upstreams` are those of the configuration, as it is whenever somebody asks.
+
+    A deployment with several credentials is so many of them.
+    """
 
     def __init__(self, admission: Admission, upstreams: Callable[[], Sequence[Upstream]]) -> None:
         self._admission = admission
@@ -30,8 +33,10 @@ class Desk:
 
     def _named(self, deployments: Sequence[str]) -> tuple[Upstream, ...]:
         """Return the upstreams of these names, all of them for none."""
-        known = {upstream.deployment: upstream for upstream in self._upstreams()}
+        known: dict[str, list[Upstream]] = {}
+        for upstream in self._upstreams():
+            known.setdefault(upstream.deployment, []).append(upstream)
         for name in deployments:
             if name not in known:
                 raise InvalidValue(f"There is no deployment '{name}' in the configuration", param="deployments")
-        return tuple(known[name] for name in dict.fromkeys(deployments or known))
+        return tuple(upstream for name in dict.fromkeys(deployments or known) for upstream in known[name])

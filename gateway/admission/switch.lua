@@ -4,7 +4,7 @@
 -- `end_attempt`), how it may wait, then the rows. The reply is that of acquire.lua. Where no row fits, the lease keeps what the whole
 -- request holds; one that has only waited is over.
 
-local CODE_BUSY, CODE_RATE = '2', '3'
+local OF_CAPACITY = {['2'] = true, ['3'] = true, ['7'] = true}
 
 local id = sub(KEYS[3], #PREFIX + 7)
 reap()
@@ -16,7 +16,7 @@ if not_now then
   return not_now
 end
 local ttl, sign = tonumber(ARGV[2]), sub(ARGV[3], 2, 2)
-if not waits(old) and sign ~= CODE_BUSY and sign ~= CODE_RATE then post_all(old, true, nil) end
+if not waits(old) and not OF_CAPACITY[sign] then post_all(old, true, nil) end
 if old.waiter then seldom().leave(id, old) end
 end_attempt(id, old, ARGV[3])
 local reply, new, prior, order = serve(id, old, ttl, ARGV[4])

@@ -2,8 +2,8 @@
 -- before queue.lua.
 --
 -- A condition is twelve doubles under `up:<deployment>`, in the order of FIELDS, then the id of the lease that probes; without the key
--- all is well. Until when a credential is left alone stands under `cool:<credential>`, in ms. Neither outlives an hour without a change,
--- unless the operator said so.
+-- all is well. Until when a credential is left alone stands under `cool:<credential>`, in ms, below zero where it was refused. Neither
+-- outlives an hour without a change, unless the operator said so.
 
 local FIELDS = {
   'slots_milli', 'cut', 'cooled_until', 'failures', 'window', 'ended', 'failed', 'open_until', 'openings', 'proven', 'probing_until',
@@ -12,7 +12,7 @@ local FIELDS = {
 local SHAPE, LENGTH = 'dddddddddddd', 96
 local CUT_PAUSE_MS, KEPT_PER_TEN, COOLDOWN_MS, FEWEST_ENDED, PROBES, PROBE_MS, MOST_DOUBLINGS = 2000, 7, 1000, 20, 2, 30000, 20
 local COOLING, OPEN = 2, 3
-local SIGN_GOOD, SIGN_BUSY, SIGN_RATE, SIGN_SLOW, SIGN_FAULT = 1, 2, 3, 4, 5
+local SIGN_GOOD, SIGN_BUSY, SIGN_RATE, SIGN_SLOW, SIGN_FAULT, SIGN_DENIED, SIGN_ONE_RATE, SIGN_ONE_DENIED = 1, 2, 3, 4, 5, 6, 7, 8
 
 local function read_condition(deployment)
   local text, found = condition_of(deployment), {probe = ''}
@@ -52,11 +52,12 @@ end
 local function bar(asked)
   local found = read_condition(asked.deployment)
   if found.disabled == 1 then return DISABLED, -1 end
-  local cooled_until = max(found.cooled_until, tonumber(cooled[asked.credential] or 0))
-  if cooled_until > now then return COOLING, cooled_until - now end
-  if asked.last then return nil end
-  if found.open_until > now then return OPEN, found.open_until - now end
-  if found.open_until > 0 and found.probing_until > now then return OPEN, -1 end
+  local of_credential = tonumber(cooled[asked.credential] or 0)
+  local cooled_until = max(found.cooled_until, of_credential)
+  local open_until = asked.last and 0 or max(found.open_until, -of_credential)
+  local until_ms = max(cooled_until, open_until)
+  if until_ms > now then return cooled_until > now and COOLING or OPEN, until_ms - now end
+  if found.open_until > 0 and found.probing_until > now and not asked.last then return OPEN, -1 end
 end
 
 -- Take note of a request on its way; 1 where there is something to be said of the deployment.
@@ -70,12 +71,13 @@ local function ask(id, deployment)
   return 1
 end
 
-local function cool_credential(credential, wait)
+-- `way` is 1, or -1 where it was refused.
+local function cool_credential(credential, wait, way)
   local key, known = PREFIX .. 'cool:' .. credential, cooled[credential]
   if known == nil then known = call('GET', key) end
-  local until_ms = max(tonumber(known or 0), now + wait)
-  call('SET', key, until_ms, 'PX', max(1, until_ms - now))
-  cooled[credential] = tostring(until_ms)
+  local until_ms = max(math.abs(tonumber(known or 0)), now + wait)
+  call('SET', key, way * until_ms, 'PX', max(1, until_ms - now))
+  cooled[credential] = tostring(way * until_ms)
 end
 
 local function cut(found, declared)
@@ -127,9 +129,10 @@ local function terms_of(ending)
   }
 end
 
+local function with_dice(wait, terms) return wait + floor(wait * terms.dice / 10000) end
+
 local function cooldown(terms)
-  local wait = min(terms.hint > 0 and terms.hint or COOLDOWN_MS, terms.cooldown_max)
-  return wait + floor(wait * terms.dice / 10000)
+  return with_dice(min(terms.hint > 0 and terms.hint or COOLDOWN_MS, terms.cooldown_max), terms)
 end
 
 -- How many run on the deployment that a lease has, itself included.
@@ -153,12 +156,13 @@ local function note_ending(id, lease, seat, ending)
     local terms, running = terms_of(ending), running_of(lease)
     if found.cooled_until <= now then found.cooled_until = 0 end
     if now >= found.window + terms.window then found.window, found.ended, found.failed = 0, 0, 0 end
-    if terms.exhausted > 0 then cool_credential(seat[4], min(terms.exhausted, terms.cooldown_max)) end
+    if terms.exhausted > 0 then cool_credential(seat[4], min(terms.exhausted, terms.cooldown_max), 1) end
     if sign >= SIGN_BUSY and sign <= SIGN_SLOW then cut(found, seat[5] > 0 and seat[5] or running) end
     if sign == SIGN_BUSY then found.cooled_until = max(found.cooled_until, now + cooldown(terms)) end
-    if sign == SIGN_RATE then cool_credential(seat[4], cooldown(terms)) end
+    if sign == SIGN_RATE or sign == SIGN_ONE_RATE then cool_credential(seat[4], cooldown(terms), 1) end
+    if sign == SIGN_ONE_DENIED then cool_credential(seat[4], with_dice(terms.cooldown_max, terms), -1) end
     if sign == SIGN_GOOD then grow(found, seat[5], running) end
-    if sign == SIGN_GOOD or sign >= SIGN_SLOW then count_ending(found, sign, terms, probed) end
+    if sign == SIGN_GOOD or (sign >= SIGN_SLOW and sign <= SIGN_DENIED) then count_ending(found, sign, terms, probed) end
   end
   write_condition(deployment, found)
 end

@@ -26,7 +26,6 @@ from gateway.policy.catalogue import Catalogue, Deployment, Key, Tier
 from gateway.policy.explain import Asked, Params, barred, endpoint_of
 from gateway.policy.explain import explain as explained
 from gateway.policy.explanation import Chain, Charged, Cost, Explanation, Refused, TargetStep, TierChoice, Waiting
-from gateway.policy.strategy import Strategy
 from gateway.policy.tenancy import Found, may_enter, state_of
 from gateway.providers import DIALECTS
 from gateway.stores.database import MissingLedgerError, Reader
@@ -182,8 +181,6 @@ def _chain(chain: Chain) -> Iterator[str]:
     for place, step in enumerate(chain.models):
         alias = "" if step.asked_as == step.model else f" (as {step.asked_as})"
         yield from _labelled("" if place else "models", f"{step.model}{alias} at {', then '.join(step.tiers)}: {step.rule}")
-    for place, step in enumerate(each for each in chain.models if each.strategy is not Strategy.WEIGHTED):
-        yield from _labelled("" if place else "order", f"{step.model} by {step.strategy}: {step.order_rule}")
     for place, left in enumerate(chain.left_out):
         yield from _labelled("" if place else "left out", f"{left.deployment or left.model}: {left.rule}")
     leads_on = ", ".join(chain.leads_on) or "nothing"
@@ -200,6 +197,8 @@ def _target(place: int, target: TargetStep) -> Iterator[str]:
     yield from _indented(f"{target.tier_class} class; order {target.order}, weight {target.weight:g}{share}; sent {word}")
     hold, cost = target.hold, target.cost
     yield from _indented(f"holds {hold.input_tokens} + {hold.output_tokens} tokens, costs {_money(cost)}: {cost.rule}")
+    if len(target.credentials) > 1:
+        yield from _indented(f"takes one of {len(target.credentials)} credentials, in any order: {', '.join(target.credentials)}")
     if target.price is not None:
         yield from _indented(f"price {target.price.version}; {_paid(target)}")
     for said, params in ("drops", target.dropped_params), ("lowers", target.adjusted_params):

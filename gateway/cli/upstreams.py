@@ -31,6 +31,8 @@ from gateway.stores.audit import Act, Sought, ordered
 from gateway.stores.keys import AWAY, reason
 
 COLUMNS = ("deployment", "state", "cooling until", "slots", "breaker", "failures in a row")
+OF_SEVERAL = "credentials"
+"""A column more where a deployment has more than one."""
 
 Standings = Sequence[Standing]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -116,7 +118,10 @@ async def recorded(config: Config, act: Act, work: Callable[[], Awaitable[Standi
 
 def as_table(standings: Sequence[Standing]) -> str:
     """Return the standings for a terminal."""
-    return aligned([COLUMNS, *map(line_of, standings)])
+    lines = [COLUMNS, *map(line_of, standings)]
+    if any(len(each.credentials) > 1 for each in standings):
+        lines = [(*line, told) for line, told in zip(lines, [OF_SEVERAL, *map(credentials_of, standings)], strict=True)]
+    return aligned(lines)
 
 
 def line_of(standing: Standing) -> tuple[str, ...]:
@@ -129,6 +134,14 @@ def line_of(standing: Standing) -> tuple[str, ...]:
         standing.breaker if standing.breaker_open_until is None else f"open until {time_of(standing.breaker_open_until)}",
         str(standing.failures),
     )
+
+
+def credentials_of(standing: Standing) -> str:
+    """Return how each credential is doing."""
+    told = (
+        f"{each.name} {each.state}" + (f" until {time_of(each.until)}" if each.until else "") for each in standing.credentials
+    )
+    return ", ".join(told)
 
 
 def slots_of(standing: Standing) -> str:

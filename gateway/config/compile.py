@@ -69,13 +69,15 @@ def _breaker(breaker: Breaker) -> policy.Breaker:
 
 def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provider:
     quirks, nature = provider.quirks, NATURES[provider.dialect]
+    keys = provider.api_keys or (provider.api_key or Secret(""),)
     return catalogue.Provider(
         name=name,
         dialect=provider.dialect,
         nature=nature if provider.allow_store else nature.without_store(),
         base_url=provider.base_url.rstrip("/"),
         api_version=provider.api_version,
-        api_key=provider.api_key or Secret(""),
+        api_key=keys[0],
+        further_keys=keys[1:],
         tiers=provider.tiers,
         endpoints=nature.served(provider.endpoints),
         headers={header: value.reveal() for header, value in provider.headers.items()},

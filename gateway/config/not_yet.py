@@ -36,7 +36,6 @@ class Feature(msgspec.Struct, frozen=True):
 NOT_YET = (
     Feature("TLS on a listener", ("api.tls", "ops.tls")),
     Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature("several credentials of one provider", ("providers.*.api_keys",), _off),
     Feature("logs with bodies", ("telemetry.log_bodies",), _off),
 )
 

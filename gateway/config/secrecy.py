@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
 from gateway.config.structs.serving import OpsToken
+from gateway.config.structs.supply import Provider
 from gateway.config.structs.tenancy import Key
 from gateway.policy.catalogue import Secret
 from gateway.policy.credentials import SECRET_LENGTH_MIN, digest, is_digest, is_secret, parse_digest
@@ -17,6 +18,9 @@ _PLACEHOLDER = re.compile(r"(bearer +)?(<.*>|\$(\w+|\(.*\)|\{.*\})|\{\{.*\}\}|%\
 ACTORS = ("admin", "loopback")
 """What the audit calls whoever comes with `ops.admin_token`, or from this machine where there is no token."""
 
+MOST_CREDENTIALS = 32
+"""Of one provider."""
+
 _IS_PLACEHOLDER = "is a placeholder: a variable is written ${NAME}, and what it brings in is taken as it is"
 
 
@@ -24,8 +28,7 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     """Yield each secret that protects nothing, and each key that is not one key."""
     config = parsed.config
     for name, provider in config.providers.items():
-        if provider.api_key is not None:
-            yield from _credential(parsed, ("providers", name, "api_key"), provider.api_key)
+        yield from _credentials(parsed, ("providers", name), provider)
         for header, value in provider.headers.items():
             if _PLACEHOLDER.fullmatch(value.reveal()):
                 yield parsed.problem(("providers", name, "headers", header), _IS_PLACEHOLDER)
@@ -38,6 +41,23 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     yield from _keys(parsed)
     yield from _tokens(parsed)
     yield from _shared(parsed)
+
+
+def _credentials(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:
+    if provider.api_key is not None:
+        yield from _credential(parsed, (*where, "api_key"), provider.api_key)
+    if provider.api_key is not None and provider.api_keys is not None:
+        yield parsed.problem((*where, "api_keys"), "stand beside api_key: write all of them here, or that one alone")
+    keys, seen = provider.api_keys or (), dict[Secret, int]()
+    if len(keys) > MOST_CREDENTIALS:
+        yield parsed.problem(
+            (*where, "api_keys"), f"are {len(keys)}: at most {MOST_CREDENTIALS}, every request is planned with each"
+        )
+    for index, each in enumerate(keys):
+        yield from _credential(parsed, (*where, "api_keys", index), each)
+        if each in seen:
+            yield parsed.problem((*where, "api_keys", index), f"is the same as api_keys[{seen[each]}]: one account is no two")
+        seen.setdefault(each, index)
 
 
 def _credential(parsed: Parsed, where: Where, secret: Secret) -> Iterator[Problem]:

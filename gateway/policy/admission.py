@@ -81,11 +81,15 @@ class Sign(IntEnum):
     FAULT = 5
     DENIED = 6
     """Our credential, bill or name for the model was refused: the next one would be too."""
+    ONE_RATE = 7
+    """Of several credentials this one is out of something: it alone is left alone, and nobody has to take fewer at once."""
+    ONE_DENIED = 8
+    """Of several credentials this one, or its bill, was refused: it alone is passed over where another may be taken."""
 
     @property
     def is_capacity(self) -> bool:
         """Return whether the attempt used nothing, for want of room."""
-        return self in (Sign.BUSY, Sign.RATE)
+        return self in (Sign.BUSY, Sign.RATE, Sign.ONE_RATE)
 
 
 class Ending(msgspec.Struct, frozen=True, gc=False):

@@ -129,6 +129,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     api_version: str | None = None
     api_key: Secret
+    further_keys: tuple[Secret, ...] = ()
+    """Credentials that do as well."""
     tiers: Mapping[Tier, str] = {}
     endpoints: frozenset[Endpoint] = frozenset({Endpoint.CHAT})
     headers: Mapping[str, str] = {}

@@ -9,6 +9,7 @@ from math import floor
 
 import msgspec
 
+from gateway.policy.accounts import credentials
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import NO_LIMITS, Capabilities, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
 from gateway.policy.charges import Charge, Reach
@@ -84,10 +85,11 @@ def ceiling(deployment: Deployment, terms: TierTerms) -> int:
     return max(1, floor((declared_slots(deployment) or MOST_SLOTS) * Fraction(str(terms.headroom))))
 
 
-def upstream_of(deployment: Deployment, terms: TierTerms) -> Upstream:
-    """Return whom requests at these terms go to, as far as its state is shared."""
+def upstreams_of(deployment: Deployment, terms: TierTerms) -> tuple[Upstream, ...]:
+    """Return whom requests at these terms go to, as far as their state is shared: the deployment with each credential."""
     share_ppm = max(1, floor(MILLION * Fraction(str(terms.headroom))))
-    return Upstream(deployment.id, deployment.provider.name, declared_slots(deployment), share_ppm)
+    slots = declared_slots(deployment)
+    return tuple(Upstream(deployment.id, credential, slots, share_ppm) for credential in credentials(deployment.provider))
 
 
 def limits_of(tenant: Tenant) -> tuple[Scope, Scope, Scope]:

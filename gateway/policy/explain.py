@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gateway.errors import GatewayError, InvalidJson, Unauthenticated, Unprocessable, status_of
 from gateway.policy import verdicts, wording
 from gateway.policy.access import may_use
+from gateway.policy.accounts import credentials
 from gateway.policy.adjustments import adjust
 from gateway.policy.admission import Acquire, Seed
 from gateway.policy.answers import Refused
@@ -37,7 +38,6 @@ from gateway.policy.leases import Buckets
 from gateway.policy.patience import Patience
 from gateway.policy.pricing import in_force
 from gateway.policy.routing import Candidate, Plan, Planner, remaining
-from gateway.policy.strategy import Strategy
 from gateway.policy.tiers import PRIORITIES, Wish, wish
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.envelope import detail
@@ -116,14 +116,18 @@ def barred(key: Key, endpoint: Endpoint) -> Explanation:
 
 
 def in_order(plan: Plan) -> Plan:
-    """Return the plan with the heaviest of equal deployments first, and the earliest of equally heavy ones, whatever the dice."""
+    """Return the plan with the heaviest of equal deployments first, and the earliest of equally heavy ones, whatever the dice.
+
+    Of several credentials, which chance alone puts in order, the first in the file stands for all.
+    """
 
     def place(candidate: Candidate) -> tuple[bool, int, float, int]:
         target = candidate.target
         deployment, rank = target.deployment, target.model.deployments.index(target.deployment)
         return candidate.way.detour, deployment.order, -deployment.weight, rank
 
-    groups = groupby(plan.candidates, lambda candidate: (candidate.stage, candidate.target.tier))
+    shown = (each for each in plan.candidates if each.row.upstream.credential == each.target.deployment.provider.name)
+    groups = groupby(shown, lambda candidate: (candidate.stage, candidate.target.tier))
     return replace(plan, candidates=tuple(candidate for _, group in groups for candidate in sorted(group, key=place)))
 
 
@@ -159,12 +163,8 @@ def _chain(case: Case, plan: Plan) -> Chain:
         candidates = list(group)
         model, tiers = candidates[0].target.model, tuple(dict.fromkeys(each.target.tier for each in candidates))
         named = "asked for" if stage == 0 or case.request.models is not None else "in the fallbacks of the model asked for"
-        rule = "; ".join((named, *wording.lesser_tiers(case.wanted, tiers)))
-        how = wording.ORDERS[model.strategy]
-        step = ModelStep(
-            model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule, strategy=model.strategy, order_rule=how
-        )
-        models.append(step)
+        rule = "; ".join((named, *wording.lesser_tiers(case.wanted, tiers), *wording.ORDERS[model.strategy]))
+        models.append(ModelStep(model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule, strategy=model.strategy))
     return Chain(
         models=tuple(models),
         left_out=tuple(_left_out(case, plan)),
@@ -234,11 +234,9 @@ def _targets(case: Case, plan: Plan, left_by: LeftBy) -> Iterator[TargetStep]:
 
     for _, group in groupby(plan.candidates, equals):
         candidates = list(group)
-        weights = sum(candidate.target.deployment.weight for candidate in candidates)
+        equal = [candidate.target.deployment for candidate in candidates]
         for candidate in candidates:
-            is_known = len(candidates) == 1 or candidate.target.model.strategy is Strategy.WEIGHTED
-            share = round(candidate.target.deployment.weight / weights, 4) if is_known else None
-            yield _target(case, candidate, left_by, share)
+            yield _target(case, candidate, left_by, wording.share(candidate.target, equal))
 
 
 def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float | None) -> TargetStep:
@@ -263,6 +261,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float | No
         order=deployment.order,
         weight=deployment.weight,
         first_choice_share=share,
+        credentials=credentials(deployment.provider),
         hold=wording.hold(case.request, target.model, row),
         price=price,
         cost=cost,

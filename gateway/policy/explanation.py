@@ -62,7 +62,7 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
     """One model of the chain, and the tiers at which it would serve the request, in the order to try.
 
-    `strategy` orders the deployments of one order, as `order_rule` says; where it goes by live figures, they are not known here.
+    `strategy` orders deployments of one order; where that is more than chance and weights, the rule says so.
     """
 
     model: str
@@ -70,7 +70,6 @@ class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
     tiers: tuple[Tier, ...]
     rule: str
     strategy: Strategy
-    order_rule: str
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +160,8 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     """One deployment at one tier. `first_choice_share` is its chance of being tried first among those of its order.
 
     It is null where that is up to the worker's live figures.
-    `provider_tier` and `provider_priority` are what the provider is sent for the tier, null where it is sent nothing.
+    `provider_tier` and `provider_priority` are what the provider is sent for the tier, null where it is sent nothing. Of several
+    `credentials` chance picks the one to try first.
     """
 
     model: str
@@ -174,6 +174,7 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     order: int
     weight: float
     first_choice_share: float | None
+    credentials: tuple[str, ...]
     hold: Hold
     price: Rates | None
     cost: Cost

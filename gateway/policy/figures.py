@@ -59,12 +59,14 @@ class Figures:
         strategy = candidates[0].target.model.strategy
         if len(candidates) == 1 or strategy is Strategy.WEIGHTED:
             return candidates
-        ways, deployments = [each.way for each in candidates], [each.target.deployment.id for each in candidates]
+        # The credentials of one deployment follow each other, and stay as they are.
+        blocks = [tuple(block) for _, block in groupby(candidates, lambda candidate: candidate.target.deployment.id)]
+        ways, deployments = [block[0].way for block in blocks], [block[0].target.deployment.id for block in blocks]
         if strategy is Strategy.LEAST_BUSY:
-            places = least_busy_order(ways, dice, [self.under_way(each) for each in deployments])
+            places = least_busy_order(ways, [self.under_way(each) for each in deployments])
         else:
             places = latency_order(ways, dice, [self.look(each, stream=stream) for each in deployments], self.now_s())
-        return [candidates[place] for place in places]
+        return [candidate for place in places for candidate in blocks[place]]
 
     def expect(self, deployment: str, *, stream: bool) -> "Stay":
         """Count a request where it is to be tried first: those that are planned with it go by it."""

@@ -1,15 +1,16 @@
 """The orders that go by how deployments are doing: the least busy first, or the fastest of late. Seconds of any one clock. Pure.
 
-Both order candidates alone. Whether there is room, and what is left alone for a while, is the admission store's word.
+Both take one way to each deployment, in the order that chance and weights gave them, and order candidates alone: whether there is
+room, and what is left alone for a while, is the admission store's word.
 """
 
 from collections.abc import Sequence
-from math import inf, log
+from math import inf
 
 import msgspec
 
 from gateway.policy.pace import Pace
-from gateway.policy.ways import Way, chance
+from gateway.policy.ways import Way
 
 Group = tuple[bool, int]
 """What ways have in common that stand in for each other: made in other words than the client's or not, and their `order`."""
@@ -46,23 +47,23 @@ def group_of(way: Way) -> Group:
     return way.detour, way.target.deployment.order
 
 
-def least_busy_order(ways: Sequence[Way], dice: int, under_way: Sequence[int]) -> list[int]:
+def least_busy_order(ways: Sequence[Way], under_way: Sequence[int]) -> list[int]:
     """Return the places of the ways in the order to try: inside one `order` the smallest share of room in use first.
 
     Room is `max_concurrency`; where one of those that stand in for each other has no ceiling, it is the weight of each. Equal
-    shares are drawn by weight.
+    shares stay as they are given, which is by weighted chance.
     """
     unbounded = {group_of(way) for way in ways if way.target.deployment.max_concurrency is None}
-    ranks: list[float] = []
+    shares: list[float] = []
     for way, requests in zip(ways, under_way, strict=True):
         deployment = way.target.deployment
         ceiling = None if group_of(way) in unbounded else deployment.max_concurrency
-        ranks.append(requests / (deployment.weight if ceiling is None else ceiling))
-    return ranked_order(ways, dice, ranks)
+        shares.append(requests / (deployment.weight if ceiling is None else ceiling))
+    return _ranked(ways, shares)
 
 
 def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: float) -> list[int]:
-    """Return the places of the ways in the order to try: inside one `order` the fastest of late first, those as fast by weight.
+    """Return the places of the ways in the order to try: inside one `order` the fastest of late first, those as fast as given.
 
     What is untried comes first of all, and one request in `EXPLORING` goes where the latest word is the oldest.
     """
@@ -74,18 +75,12 @@ def latency_order(ways: Sequence[Way], dice: int, looks: Sequence[Look], now_s: 
         best = fastest[group_of(way)]
         if best <= ranks[place] <= best * AS_FAST:
             ranks[place] = best
-    ordered = ranked_order(ways, dice, ranks)
-    return _exploring(ordered, ways, looks) if chance(dice, len(ways)) * EXPLORING <= 1 else ordered
+    ordered = _ranked(ways, ranks)
+    return ordered if dice % EXPLORING else _exploring(ordered, ways, looks)
 
 
-def ranked_order(ways: Sequence[Way], dice: int, ranks: Sequence[float]) -> list[int]:
-    """Return the places of the ways as by weight, but inside one `order` by rank, and only those of one rank by chance."""
-    drawn: list[tuple[bool, int, float, float, int]] = []
-    for place, (way, rank) in enumerate(zip(ways, ranks, strict=True)):
-        deployment = way.target.deployment
-        drawn.append((way.detour, deployment.order, rank, -log(chance(dice, place)) / deployment.weight, place))
-    drawn.sort()
-    return [place for *_, place in drawn]
+def _ranked(ways: Sequence[Way], ranks: Sequence[float]) -> list[int]:
+    return sorted(range(len(ways)), key=lambda place: (group_of(ways[place]), ranks[place]))
 
 
 def _exploring(ordered: list[int], ways: Sequence[Way], looks: Sequence[Look]) -> list[int]:

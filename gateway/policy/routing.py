@@ -4,20 +4,20 @@ The walk is the wire contract's (section 3): inside a model its providers stand 
 of a class in `fallback.on` lead. Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
-from gateway.faults import EndClass, Failed, Fault
+from gateway.faults import EndClass
 from gateway.policy.abilities import able, differing
 from gateway.policy.access import find_model, may_use, serving_endpoint
 from gateway.policy.admission import Row
-from gateway.policy.answers import Cause, Refusal
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, takes, unsaid_in_chat
 from gateway.policy.catalogue import Catalogue, Key, Model, Tier, TierTerms
-from gateway.policy.charging import Target, budgets_of, target_charges, tenant_of, upstream_of
+from gateway.policy.charging import Target, budgets_of, target_charges, tenant_of, upstreams_of
+from gateway.policy.ends import RATE_LIMIT, REASONS, End
 from gateway.policy.estimates import estimate, most_spent, smallest_bucket_tokens
 from gateway.policy.experience import Experience
 from gateway.policy.natures import asks_much
@@ -42,6 +42,11 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         """Return where the request would go."""
         return self.way.target
 
+    @property
+    def account(self) -> tuple[str, str]:
+        """Return the deployment and the credential that it takes there."""
+        return self.row.upstream.deployment, self.row.upstream.credential
+
 
 class Plan(msgspec.Struct, frozen=True, gc=False):
     """All candidates in the order of the walk, and what leads from one stage to the next."""
@@ -53,22 +58,6 @@ class Plan(msgspec.Struct, frozen=True, gc=False):
     """How the request may wait for its last model."""
     own_patience: Patience = NO_PATIENCE
     """How it may wait for the model that it names before the configuration's fallbacks are asked, where there are any."""
-
-
-class End(msgspec.Struct, frozen=True, gc=False):
-    """How one candidate ended: by a refusal before it was tried (`sent` False) or by a failed attempt."""
-
-    candidate: int
-    end_class: str
-    sent: bool
-
-
-RATE_LIMIT = "rate_limit"
-"""The class of a refusal by a limit of the caller's own; leads on only where the operator says so."""
-
-
-REASONS: Mapping[str, str] = {"context_length_exceeded": "context_length", "content_filter": "content_filter"}
-"""Refusals for the request's own sake that another model may not share, by their code: opt-in classes of `fallback.on`."""
 
 
 Chain = tuple[tuple[str, Model], ...]
@@ -160,26 +149,29 @@ class Planner:
             overflows = Tier.OVER_LIMIT in tiers
             known = tuple(
                 tuple(
-                    replace(self._way(key, Target(model, d, tier), overflows=overflows), detour=detour) for d, detour in serving
+                    replace(way, detour=detour)
+                    for d, detour in serving
+                    for way in self._ways_with(key, Target(model, d, tier), overflows=overflows)
                 )
                 for tier in tiers
             )
             self._ways[found] = known
         return known
 
-    def _way(self, key: Key, target: Target, *, overflows: bool) -> Way:
+    def _ways_with(self, key: Key, target: Target, *, overflows: bool) -> Iterator[Way]:
+        """Yield the way to a target with each of its provider's credentials; they follow each other and share the target."""
         terms = self._catalogue.tiers.get(target.tier) or TierTerms()
         tenant = tenant_of(key, self._catalogue.orgs)
         past = overflows or RATE_LIMIT in self._catalogue.fallback.on
-        charges = target_charges(tenant, target, terms, walks_past_rates=past)
         billed = self._catalogue.tiers
         served = Echo(target.tier, multiplier(target.tier, billed))
         echoed = echoes(target.tier, target.deployment.provider, billed)
         tariffs = timetable(target.model.price, served, echoed, target.deployment.cost)
         pool = pool_of(target.model, billed)
         patience = patience_with(target.model, terms) if pool else NO_PATIENCE
-        upstream = upstream_of(target.deployment, terms)
-        return Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience, budgets_of(charges))
+        for upstream in upstreams_of(target.deployment, terms):
+            charges = target_charges(tenant, target, terms, walks_past_rates=past)
+            yield Way(target, upstream, charges, smallest_bucket_tokens(charges), tariffs, pool, patience, budgets_of(charges))
 
 
 REFUSALS = (InvalidValue, UnsupportedParameter, UnsupportedPrompt, ContextLengthExceeded)
@@ -207,27 +199,6 @@ def reserved(candidates: Sequence[Candidate], request: InferenceRequest, now_uni
     return tuple(replace(each, row=replace(each.row, estimate=cost)) for each, cost in zip(candidates, held, strict=True))
 
 
-def end_class(failed: Failed) -> str:
-    """Return the class that a failed attempt ends in; some refusals for the request's own sake have one of their own."""
-    if failed.fault is Fault.REJECTED and failed.code is not None:
-        return REASONS.get(failed.code, EndClass.CLIENT)
-    return failed.fault.end_class
-
-
-def refusal_class(refusal: Refusal) -> str:
-    """Return the class that a candidate ends in which was refused before it was tried."""
-    if refusal.charge.tenant:
-        return RATE_LIMIT
-    return EndClass.UNAVAILABLE if refusal.cause in (Cause.OPEN, Cause.DISABLED) else EndClass.CAPACITY
-
-
-def refusal_status(refusal: Refusal) -> int:
-    """Return what a candidate is told to have answered that was refused before it was tried."""
-    if refusal.charge.is_budget:
-        return 402
-    return 0 if refusal_class(refusal) == EndClass.UNAVAILABLE else 429
-
-
 def remaining(plan: Plan, ends: Sequence[End], *, waits: bool = False) -> tuple[int, ...]:
     """Return the candidates to offer next, in order; empty when the walk is over.
 
@@ -239,8 +210,12 @@ def remaining(plan: Plan, ends: Sequence[End], *, waits: bool = False) -> tuple[
         return tuple(range(len(plan.candidates)))
     if sum(end.sent for end in ends) >= plan.max_attempts or any(_stops(plan, end) for end in ends):
         return ()
-    ended = {end.candidate: end.end_class for end in ends if not (waits and _may_wait(plan, end))}
-    gone = {plan.candidates[place].target.deployment.id for place, end in ended.items() if end != RATE_LIMIT}
+    ended = {end.candidate: end for end in ends if not (waits and _may_wait(plan, end))}
+    gone = {
+        plan.candidates[place].account if end.alone else plan.candidates[place].target.deployment.id
+        for place, end in ended.items()
+        if end.end_class != RATE_LIMIT
+    }
     found: list[int] = []
     stage, leads_on = 0, True
     for place, candidate in enumerate(plan.candidates):
@@ -250,8 +225,10 @@ def remaining(plan: Plan, ends: Sequence[End], *, waits: bool = False) -> tuple[
             stage, leads_on = candidate.stage, True
         if place in ended:
             # A rate that ends the walk never gets here: one that is walked past leads on by itself.
-            leads_on = leads_on and (ended[place] == RATE_LIMIT or ended[place] in plan.leads_on)
-        elif candidate.target.deployment.id not in gone and all(_may_follow(plan, candidate, end) for end in ends):
+            leads_on = leads_on and ended[place].end_class in {RATE_LIMIT, *plan.leads_on}
+        elif gone.isdisjoint({candidate.target.deployment.id, candidate.account}) and all(
+            _may_follow(plan, candidate, end) for end in ends
+        ):
             found.append(place)
             leads_on = leads_on and EndClass.CAPACITY in plan.leads_on
     return tuple(found)
@@ -260,18 +237,22 @@ def remaining(plan: Plan, ends: Sequence[End], *, waits: bool = False) -> tuple[
 def offer(plan: Plan, places: Sequence[int]) -> tuple[Row, ...]:
     """Return the rows of candidates to offer. The last deployment of all is told that nothing comes after it.
 
-    Where a fault does not lead from model to model, that holds for the last one of each.
+    Where a fault does not lead from model to model, that holds for the last one of each. Of several credentials there, which
+    follow each other, it is told the last one.
     """
     rows: list[Row] = []
     stage: int | None = None
     last: str | None = None
+    behind: Candidate | None = None
     for place in reversed(places):
         candidate = plan.candidates[place]
         row = candidate.row
         if candidate.stage != stage:
             last = row.upstream.deployment if stage is None or EndClass.UNAVAILABLE not in plan.leads_on else None
             stage = candidate.stage
-        rows.append(replace(row, last=True) if row.upstream.deployment == last else row)
+        is_last = row.upstream.deployment == last and not (behind is not None and behind.target is candidate.target)
+        rows.append(replace(row, last=True) if is_last else row)
+        behind = candidate
     rows.reverse()
     return tuple(rows)
 

@@ -3,12 +3,22 @@
 Unix milliseconds of the store come in, times of day go out. Pure.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from gateway.policy.admission import Upstream
 from gateway.policy.upstreams import MILLI, Condition
+
+
+class CredentialStanding(msgspec.Struct, frozen=True, kw_only=True):
+    """One credential by the name that may be shown. `state` is `well`, `cooling`, or `refused`: the provider did not take it."""
+
+    name: str
+    state: str
+    until: datetime | None
+    """When it is asked again like others."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +31,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     disabled: bool
     cooling_until: datetime | None
-    """For its own sake, or for its credential's."""
+    """For its own sake, or for its credentials': of several, until the first is back."""
     slots: int | None
     slots_declared: int | None
     breaker: str
@@ -29,12 +39,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     breaker_open_until: datetime | None
     failures: int
     """In a row."""
+    credentials: tuple[CredentialStanding, ...]
 
 
-def standing(upstream: Upstream, condition: Condition, cooled_until_ms: int, now_ms: int) -> Standing:
-    """Return how a deployment is doing; `cooled_until_ms` is its credential's."""
+def standing(upstream: Upstream, condition: Condition, left_alone_until_ms: Mapping[str, int], now_ms: int) -> Standing:
+    """Return how a deployment is doing; its credentials are left alone until these instants, those below zero since refused."""
     declared = upstream.slots or None
-    cooling_until_ms = max(condition.cooled_until_ms, cooled_until_ms)
+    cooling_until_ms = max(condition.cooled_until_ms, min(map(abs, left_alone_until_ms.values())))
     breaker = breaker_of(condition, now_ms)
     return Standing(
         deployment=upstream.deployment,
@@ -46,7 +57,15 @@ def standing(upstream: Upstream, condition: Condition, cooled_until_ms: int, now
         breaker=breaker,
         breaker_open_until=moment(condition.open_until_ms, now_ms),
         failures=condition.failures,
+        credentials=tuple(credential_standing(name, until_ms, now_ms) for name, until_ms in left_alone_until_ms.items()),
     )
+
+
+def credential_standing(name: str, until_ms: int, now_ms: int) -> CredentialStanding:
+    """Return how a credential is doing."""
+    until = moment(abs(until_ms), now_ms)
+    word = "refused" if until_ms < 0 else "cooling"
+    return CredentialStanding(name=name, state="well" if until is None else word, until=until)
 
 
 def breaker_of(condition: Condition, now_ms: int) -> str:

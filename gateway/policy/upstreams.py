@@ -57,6 +57,14 @@ SIGNS: Mapping[Fault, Sign] = {
 }
 """What attempts say of their upstream that failed otherwise than by a plain fault."""
 
+SIGNS_OF_ONE: Mapping[Fault, Sign] = {
+    **SIGNS,
+    Fault.ACCOUNT_RATE: Sign.ONE_RATE,
+    Fault.CREDENTIAL: Sign.ONE_DENIED,
+    Fault.BILLING: Sign.ONE_DENIED,
+}
+"""The same of attempts with one of several credentials."""
+
 
 class Bar(msgspec.Struct, frozen=True):
     """Why an upstream is not to be asked, and for how long as far as is known."""
@@ -95,6 +103,7 @@ class Upstreams:
     def __init__(self, breaker: Breaker) -> None:
         self.conditions: dict[str, Condition] = {}
         self.cooled_until_ms: dict[str, int] = {}
+        """Below zero where it was refused: until minus that it is passed over like a deployment with an open breaker."""
         self.breaker = breaker
 
     def is_watched(self, upstream: Upstream) -> bool:
@@ -109,15 +118,16 @@ class Upstreams:
         return min(charge.capacity, max(1, condition.slots_milli * row.upstream.share_ppm // (MILLI * MILLION)))
 
     def bar(self, row: Row, now_ms: int) -> Bar | None:
-        """Return why the row's upstream may not be asked now."""
+        """Return why the row's upstream may not be asked now, and when nothing of this would stand against it any more."""
         condition = self.conditions.get(row.upstream.deployment) or Condition()
         if condition.disabled:
             return Bar(Cause.DISABLED, None)
-        cooled_until_ms = max(condition.cooled_until_ms, self.cooled_until_ms.get(row.upstream.credential, 0))
-        if cooled_until_ms > now_ms:
-            return Bar(Cause.COOLING, cooled_until_ms - now_ms)
-        if condition.open_until_ms > now_ms and not row.last:
-            return Bar(Cause.OPEN, condition.open_until_ms - now_ms)
+        of_credential_ms = self.cooled_until_ms.get(row.upstream.credential, 0)
+        cooled_until_ms = max(condition.cooled_until_ms, of_credential_ms)
+        open_until_ms = 0 if row.last else max(condition.open_until_ms, -of_credential_ms)
+        until_ms = max(cooled_until_ms, open_until_ms)
+        if until_ms > now_ms:
+            return Bar(Cause.COOLING if cooled_until_ms > now_ms else Cause.OPEN, until_ms - now_ms)
         if condition.open_until_ms and condition.probing_until_ms > now_ms and not row.last:
             return Bar(Cause.OPEN, None)
         return None
@@ -166,8 +176,11 @@ class Upstreams:
             cut(condition, upstream.slots or running, now_ms)
         if ending.sign is Sign.BUSY:
             condition.cooled_until_ms = max(condition.cooled_until_ms, now_ms + self._cooldown_ms(ending))
-        elif ending.sign is Sign.RATE:
+        elif ending.sign in (Sign.RATE, Sign.ONE_RATE):
             self._cool_credential(upstream.credential, ending, now_ms)
+        elif ending.sign is Sign.ONE_DENIED:
+            longest = Ending(ending.sign, self.breaker.cooldown_max_ms, ending.dice)
+            self._cool_credential(upstream.credential, longest, now_ms)
         elif ending.sign is Sign.GOOD:
             grow(condition, upstream.slots, running)
 
@@ -179,8 +192,8 @@ class Upstreams:
             condition.window_ms = condition.ended = condition.failed = 0
 
     def _cool_credential(self, credential: str, ending: Ending, now_ms: int) -> None:
-        until_ms = now_ms + self._cooldown_ms(ending)
-        self.cooled_until_ms[credential] = max(self.cooled_until_ms.get(credential, 0), until_ms)
+        until_ms = max(abs(self.cooled_until_ms.get(credential, 0)), now_ms + self._cooldown_ms(ending))
+        self.cooled_until_ms[credential] = -until_ms if ending.sign is Sign.ONE_DENIED else until_ms
 
     def _cooldown_ms(self, ending: Ending) -> int:
         """Return the wait that was asked for and up to a tenth more."""
@@ -242,6 +255,10 @@ def is_slot_of_deployment(charge: Charge) -> bool:
     return charge.unit is Unit.SLOT and charge.reach is Reach.DEPLOYMENT
 
 
-def ending_of(failed: Failed, dice: int) -> Ending:
-    """Return how a failed attempt ended, as its upstream is judged by it; `dice` are random bits."""
-    return Ending(SIGNS.get(failed.fault, Sign.FAULT), failed.retry_after_ms or 0, dice % 1000)
+def ending_of(failed: Failed, dice: int, *, of_one: bool = False) -> Ending:
+    """Return how a failed attempt ended, as its upstream is judged by it; `dice` are random bits.
+
+    `of_one`: it was made with one of several credentials.
+    """
+    signs = SIGNS_OF_ONE if of_one else SIGNS
+    return Ending(signs.get(failed.fault, Sign.FAULT), failed.retry_after_ms or 0, dice % 1000)

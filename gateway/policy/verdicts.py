@@ -32,11 +32,11 @@ from gateway.policy.admission import Row
 from gateway.policy.answers import Level, Refusal
 from gateway.policy.catalogue import Tier
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
+from gateway.policy.ends import refusal_class
 from gateway.policy.growth import BASE_MILLI, window_quota
 from gateway.policy.periods import bounds_ms
 from gateway.policy.pricing import NANO_USD
 from gateway.policy.record import Outcome
-from gateway.policy.routing import refusal_class
 
 BUSY_WAIT_MS = 1_000
 """What a busy model suggests where nothing better is known: only another request's end makes room."""

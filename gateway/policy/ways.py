@@ -37,23 +37,28 @@ def weighted_order(ways: Sequence[Way], dice: int) -> Sequence[Way]:
     """Return the ways in the order to try: detours last, else by the deployments' `order`, inside one by weighted chance.
 
     Sorting by -ln(u)/weight with one u each draws without replacement in proportion to the weights (Efraimidis and Spirakis); of
-    two, one u tells which is first.
+    two, one u tells which is first. The ways to one deployment with several credentials follow each other in what is given and
+    in what is returned: they have one u together, and chance alone tells which of them is first.
     """
     if len(ways) == 1:
         return ways
     if len(ways) == 2:
         one, other = ways[0].target.deployment, ways[1].target.deployment
         if one.order == other.order and ways[0].detour == ways[1].detour:
-            return ways if chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
-    drawn: list[tuple[bool, int, float, int]] = []
+            return ways if _chance(dice, 0) * (one.weight + other.weight) <= one.weight else ways[::-1]
+    drawn: list[tuple[bool, int, float, int, float, int]] = []
+    first, rank, before = 0, 0.0, None
     for place, way in enumerate(ways):
         deployment = way.target.deployment
-        drawn.append((way.detour, deployment.order, -log(chance(dice, place)) / deployment.weight, place))
+        if deployment is not before:
+            first, rank, before = place, -log(_chance(dice, place)) / deployment.weight, deployment
+        lot = _chance(dice, len(ways) + place) if deployment.provider.further_keys else 0.0
+        drawn.append((way.detour, deployment.order, rank, first, lot, place))
     drawn.sort()
     return [ways[place] for *_, place in drawn]
 
 
-def chance(dice: int, place: int) -> float:
+def _chance(dice: int, place: int) -> float:
     """Return a number in (0, 1] from the dice, another one for each place: the end of splitmix64, which spreads every bit."""
     mixed = (dice + place * 0x9E3779B97F4A7C15) * 0xBF58476D1CE4E5B9 & EVERY_BIT
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & EVERY_BIT

@@ -1,6 +1,6 @@
 """The words of an explanation: the rule behind a tier, a wait, a hold and a charge, named as the configuration does. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -9,6 +9,7 @@ from gateway.policy.admission import Precedence, Row
 from gateway.policy.capabilities import endpoints_for, lacking, made_of, takes, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
+from gateway.policy.charging import Target
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
@@ -61,12 +62,12 @@ UNITS: Mapping[Unit, str] = {
 
 _LIVE = "as each worker finds it, which is not known here: the heaviest is named first"
 
-ORDERS = {
-    Strategy.WEIGHTED: "those of one order by chance, in proportion to their weights",
-    Strategy.LEAST_BUSY: f"those of one order by the share of their room that is in use, the smallest first; {_LIVE}",
-    Strategy.LATENCY: f"those of one order by how fast they answered of late, the fastest first; {_LIVE}",
+ORDERS: Mapping[Strategy, tuple[str, ...]] = {
+    Strategy.WEIGHTED: (),
+    Strategy.LEAST_BUSY: (f"least_busy: of one order the smallest share of room in use comes first, {_LIVE}",),
+    Strategy.LATENCY: (f"latency: of one order the fastest of late comes first, {_LIVE}",),
 }
-"""How a model's strategy orders its deployments."""
+"""What a model's strategy makes of the order of its deployments, where it is more than weights and chance."""
 
 DETOUR = "{0} are made of its chat, after every deployment that has {0}"
 
@@ -114,6 +115,13 @@ def _over_limit(meaning: str, key: Key, wanted: Wish) -> str:
     if key.over_limit is None:
         return "over_limit of key or plan is false"
     return f"auto led to {wanted.tier}, which is never over the limit"
+
+
+def share(target: Target, equal: Sequence[Deployment]) -> float | None:
+    """Return a target's chance of being first of those that are equal to it, None where figures decide that nobody knows here."""
+    if target.model.strategy is not Strategy.WEIGHTED and len(equal) > 1:
+        return None
+    return round(target.deployment.weight / sum(each.weight for each in equal), 4)
 
 
 def lesser_tiers(wanted: Wish, served: tuple[Tier, ...]) -> Iterator[str]:

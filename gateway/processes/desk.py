@@ -10,7 +10,7 @@ from gateway.admission.discovery import locator
 from gateway.config import Config, compile_catalogue
 from gateway.policy.admission import Upstream
 from gateway.policy.catalogue import Tier
-from gateway.policy.charging import upstream_of
+from gateway.policy.charging import upstreams_of as upstreams_with
 from gateway.processes.latest import Current, Latest
 from gateway.tasks import Owned
 
@@ -31,11 +31,12 @@ def desk_of(admission: Admission, current: Current) -> Desk:
 
 
 def upstreams_of(config: Config) -> tuple[Upstream, ...]:
-    """Return the upstreams of a configuration."""
+    """Return the upstreams of a configuration: its deployments with each of their credentials."""
     # Keys play no part here, so that no pepper has to be made for them.
     catalogue = compile_catalogue(config, pepper=b"")
     terms = catalogue.tiers[Tier.DEFAULT]
-    return tuple(upstream_of(each, terms) for model in catalogue.models.values() for each in model.deployments)
+    deployments = (each for model in catalogue.models.values() for each in model.deployments)
+    return tuple(upstream for each in deployments for upstream in upstreams_with(each, terms))
 
 
 @contextlib.asynccontextmanager

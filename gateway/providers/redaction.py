@@ -37,12 +37,13 @@ FEWEST_OF_A_SECRET = 8
 
 
 def account_names(provider: Provider) -> tuple[str, ...]:
-    """Return what of our account at a provider no client may read: its credential, where it listens, what its headers carry."""
+    """Return what of our account at a provider no client may read: its credentials, where it listens, what its headers carry."""
     where = urlsplit(provider.base_url)
     host = where.hostname or ""
     headers = (value for value in provider.headers.values() if len(value) >= FEWEST_OF_A_SECRET)
     # A host of one word is one only with its port: the word alone may be any word.
-    return tuple(filter(None, (provider.api_key.reveal(), where.netloc, host if "." in host else "", *headers)))
+    keys = (key.reveal() for key in (provider.api_key, *provider.further_keys))
+    return tuple(filter(None, (*keys, where.netloc, host if "." in host else "", *headers)))
 
 
 def redacted(message: str, hidden: Iterable[str]) -> str:

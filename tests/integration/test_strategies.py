@@ -122,10 +122,13 @@ async def under_way(field: Scene, requests: int, **fields: Any) -> AsyncIterator
     for place in (0, 1):
         field.models.acts[f"{fields['model']}{place}"] = held
     asking = [asyncio.create_task(field.ask(**fields)) for _ in range(requests)]
-    await held.until(requests)
-    yield held
-    held.go.set()
-    assert {answer.status_code for answer in await asyncio.gather(*asking)} == {200}
+    try:
+        await held.until(requests)
+        yield held
+    finally:
+        held.go.set()
+        answered = await asyncio.gather(*asking)
+    assert {answer.status_code for answer in answered} == {200}
 
 
 def slowly(script: Script, seconds: float = SLOW_S) -> Script:

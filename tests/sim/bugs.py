@@ -136,7 +136,7 @@ BUGS = (
     script(
         "RPM posted on capacity end",
         "switch",
-        "if not waits(old) and sign ~= CODE_BUSY and sign ~= CODE_RATE then",
+        "if not waits(old) and not OF_CAPACITY[sign] then",
         "if not waits(old) then",
     ),
     script(

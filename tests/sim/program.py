@@ -29,6 +29,7 @@ from gateway.policy.charges import Estimate
 from gateway.policy.leases import Buckets
 from gateway.policy.limits import DAY_MS
 from gateway.policy.periods import PERIODS, bounds_ms
+from gateway.policy.upstreams import Condition
 from tests.integration.admission.rows import TTL_MS, Clock
 from tests.sim.supply import CANDIDATES, Candidate
 
@@ -184,7 +185,7 @@ class Program:
 
     def ending(self) -> Ending:
         """Return how an attempt went: well, mostly."""
-        sign = self.random.choices([*Sign], (10, 50, 6, 4, 4, 24, 2))[0]
+        sign = self.random.choices([*Sign], (10, 50, 6, 4, 4, 24, 2, 3, 3))[0]
         exhausted_ms = self.random.choice((300, 4_000)) if self.random.random() < 0.03 else 0
         return Ending(sign, self.random.choice((0, 0, 300, 5_000)), self.random.randint(0, 999), exhausted_ms)
 
@@ -195,12 +196,12 @@ class Program:
     def order(self) -> Order:
         """Return an operator's word, on what it changes; what is disabled is soon enabled again, or little would be served."""
         word, upstreams = self.random.choices([*Word], (1, 9, 4))[0], self.reference.upstreams
-        asked = {upstream.deployment: upstream for upstream, *_ in chain.from_iterable(CANDIDATES.values())}
-        cooled = {credential for credential, until_ms in upstreams.cooled_until_ms.items() if until_ms > self.clock.now_ms}
+        asked = {(each.deployment, each.credential): each for each, *_ in chain.from_iterable(CANDIDATES.values())}
+        cooled = {credential for credential, until_ms in upstreams.cooled_until_ms.items() if abs(until_ms) > self.clock.now_ms}
         fit = {
             Word.DISABLE: asked.values(),
-            Word.ENABLE: [asked[name] for name, found in upstreams.conditions.items() if found.disabled],
-            Word.RESET: [each for name, each in asked.items() if name in upstreams.conditions or each.credential in cooled],
+            Word.ENABLE: [each for each in asked.values() if upstreams.conditions.get(each.deployment, Condition()).disabled],
+            Word.RESET: [each for each in asked.values() if each.deployment in upstreams.conditions or each.credential in cooled],
         }
         picked = [*fit[word]] or [*asked.values()]
         most = 1 if word is Word.DISABLE else min(2, len(picked))

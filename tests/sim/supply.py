@@ -23,7 +23,7 @@ from gateway.policy.catalogue import (
     TierTerms,
 )
 from gateway.policy.charges import Charge
-from gateway.policy.charging import Target, Tenant, target_charges, upstream_of
+from gateway.policy.charging import Target, Tenant, target_charges, upstreams_of
 from gateway.policy.claims import place_of
 from gateway.policy.patience import PRECEDENCE
 
@@ -95,9 +95,14 @@ TERMS: Mapping[Tier, TierTerms] = {
 }
 
 
+CREDENTIALS = {"one": ("sk-1",), "two": ("sk-1", "sk-2")}
+"""Of each provider."""
+
+
 def deployed(model: str, provider: str, slots: int | None, limits: Limits = NO_LIMITS) -> Deployment:
     """Return a deployment; without slots it has no ceiling of its own, and only congestion gives it one."""
-    account = Provider(name=provider, dialect="openai", base_url="http://p", api_key=Secret(""))
+    keys = tuple(map(Secret, CREDENTIALS[provider]))
+    account = Provider(name=provider, dialect="openai", base_url="http://p", api_key=keys[0], further_keys=keys[1:])
     return Deployment(id=f"{model}/{provider}", provider=account, upstream_model=model, max_concurrency=slots, limits=limits)
 
 
@@ -130,7 +135,7 @@ def candidates_of(key: Key) -> tuple[Candidate, ...]:
     """Return every candidate of a key, each charged as the gateway charges it."""
     return tuple(
         Candidate(
-            upstream_of(deployment, terms),
+            upstream,
             target_charges(
                 Tenant(key, ORG if key.budget is None else SPENDER),
                 Target(model, deployment, tier),
@@ -144,6 +149,7 @@ def candidates_of(key: Key) -> tuple[Candidate, ...]:
         for model in MODELS
         for deployment in model.deployments
         for tier, terms in TERMS.items()
+        for upstream in upstreams_of(deployment, terms)
     )
 
 

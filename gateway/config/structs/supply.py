@@ -47,20 +47,20 @@ class Quirks(Section, frozen=True, kw_only=True):
 
 
 class Provider(Section, frozen=True, kw_only=True):
-    """One account at one provider.
+    """One account at one provider, or several that are alike.
 
     What is not written here is as its `preset` has it; `base_url` is needed where that has none. `tiers` maps ours to theirs:
-    what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential. `proxy` needs
-    `transport: httpx`. `allow_store` lets a client's `store` through. `tier_echo` is what an answer means that names no tier:
-    that it had the one that was sent, or (`when_applied`) default where that is lower. `api_version` is that of Azure's classic
-    endpoint.
+    what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential; `api_keys` are
+    several, of which a request takes any. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through.
+    `tier_echo` is what an answer means that names no tier: that it had the one that was sent, or (`when_applied`) default where
+    that is lower. `api_version` is that of Azure's classic endpoint.
     """
 
     preset: PresetName | None = None
     base_url: Text = ""
     dialect: DialectName = "openai"
     api_key: Secret | None = None
-    api_keys: tuple[Secret, ...] = ()
+    api_keys: Annotated[tuple[Secret, ...], msgspec.Meta(min_length=1)] | None = None
     api_version: Text | None = None
     tiers: dict[Tier, Text] = {}
     endpoints: tuple[Endpoint, ...] = (Endpoint.CHAT,)

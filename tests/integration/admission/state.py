@@ -230,7 +230,7 @@ def expected_learned(reference: Buckets) -> Figures:
 
 
 Upstreams = tuple[dict[str, tuple[tuple[int, ...], str]], dict[str, int]]
-"""By deployment: its condition's figures, and who probes; by credential: until when it is left alone."""
+"""By deployment: its condition's figures, and who probes; by credential: until when it is left alone, below zero if refused."""
 
 
 def upstreams(found: Found, now_ms: int) -> Upstreams:
@@ -240,7 +240,7 @@ def upstreams(found: Found, now_ms: int) -> Upstreams:
         for deployment, text in found.of_kind("up:")
     }
     cooled = {credential: int(until_ms) for credential, until_ms in found.of_kind("cool:")}
-    return conditions, {credential: until_ms for credential, until_ms in cooled.items() if until_ms > now_ms}
+    return conditions, {credential: until_ms for credential, until_ms in cooled.items() if abs(until_ms) > now_ms}
 
 
 def expected_upstreams(reference: Buckets, now_ms: int) -> Upstreams:
@@ -250,4 +250,4 @@ def expected_upstreams(reference: Buckets, now_ms: int) -> Upstreams:
         *figures, probe, disabled = msgspec.structs.astuple(condition)
         conditions[deployment] = (*figures, int(disabled)), probe
     cooled = reference.upstreams.cooled_until_ms
-    return conditions, {credential: until_ms for credential, until_ms in cooled.items() if until_ms > now_ms}
+    return conditions, {credential: until_ms for credential, until_ms in cooled.items() if abs(until_ms) > now_ms}

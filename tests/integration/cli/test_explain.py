@@ -98,8 +98,8 @@ def test_people_read_what_orders_the_targets(tmp_path: Path) -> None:
     asked = msgspec.json.encode({"model": "small", "prompt": "hello"})
     text = explain(path, "me", asked).stdout
     assert (
-        "order       small by least_busy: those of one order by the share of their room that is in use, the\n"
-        "            smallest first; as each worker finds it, which is not known here: the heaviest is named\n"
+        "models      small at default: asked for; least_busy: of one order the smallest share of room in use\n"
+        "            comes first, as each worker finds it, which is not known here: the heaviest is named\n"
         "            first\n"
     ) in text
     assert "order 1, weight 2, first of its order by its strategy; sent" in text
@@ -164,6 +164,16 @@ def test_the_price_comes_with_its_source_and_its_version(tmp_path: Path) -> None
     assert target["price"]["steps"] == [long]
     text = explain(path, "ci", body(model="big")).output
     assert f"price {price_list().version}; you pay " in " ".join(text.split())
+
+
+def test_several_credentials_are_named_and_none_shows(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    path.write_text(CATALOGUED.replace("api_key: sk-of-the-operator", "api_keys: [sk-of-one, sk-of-another]"))
+    [target] = told(path, "ci", body(model="big"))["targets"]
+    assert (target["credentials"], target["first_choice_share"]) == (["openai", "openai#2"], 1.0)
+    output = explain(path, "ci", body(model="big")).output
+    assert "takes one of 2 credentials, in any order: openai, openai#2" in output
+    assert "sk-of" not in output
 
 
 def test_the_endpoint_and_the_project_may_be_given() -> None:

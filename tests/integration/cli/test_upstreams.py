@@ -3,12 +3,14 @@
 import asyncio
 import os
 import pwd
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from redis import Redis
 
 from gateway.cli import tiergate
 from gateway.config import load
@@ -62,6 +64,30 @@ def test_an_order_is_in_the_store_that_the_file_names(valkey: Valkey, tmp_path: 
     assert told(path, "reset", "m/north/big", "m/south/big")["m/north/big"]["state"] == "disabled"
     assert [each["state"] for each in told(path, "list").values()] == ["disabled", "well"]
     assert told(path, "enable", "m/north/big")["m/north/big"]["disabled"] is False
+
+
+def test_several_credentials_are_told_by_their_names_and_forgotten_with_their_deployment(valkey: Valkey, tmp_path: Path) -> None:
+    path = file(tmp_path, valkey.url)
+    path.write_text(
+        path.read_text().replace('north.example.com/v1", api_key: k', 'north.example.com/v1", api_keys: [k1, k2, k3]')
+    )
+    assert ask(path, "list").stdout == (
+        "deployment   state  cooling until  slots  breaker  failures in a row  credentials\n"
+        "m/north/big  well   -              8      closed   0                  north well, north#2 well, north#3 well\n"
+        "m/south/big  well   -              -      closed   0                  south well\n"
+    )
+    later_ms = round(1000 * time.time()) + 3_600_000
+    with Redis.from_url(valkey.url) as store:
+        store.mset({"tg:v1:{c0}:cool:north": later_ms, "tg:v1:{c0}:cool:north#3": -later_ms})
+    found = told(path, "list", "m/north/big")["m/north/big"]
+    assert [(each["name"], each["state"]) for each in found["credentials"]] == [
+        ("north", "cooling"),
+        ("north#2", "well"),
+        ("north#3", "refused"),
+    ]
+    assert (found["state"], found["cooling_until"]) == ("well", None)
+    found = told(path, "reset", "m/north/big")["m/north/big"]
+    assert {each["state"] for each in found["credentials"]} == {"well"}
 
 
 def rows(path: Path) -> list[tuple[str, str, str, dict[str, Any]]]:

@@ -5,7 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from gateway.config.carried import Edition, decode_edition, document, encode_edition, fingerprint
-from tests.unit.config.reading import config
+from gateway.config.shown import whole
+from tests.unit.config.reading import config, read
 from tests.unit.config.rich import RICH
 
 PEPPER = b"pepper-of-this-test"
@@ -15,6 +16,18 @@ def test_a_reading_arrives_as_it_was_sent_with_its_secrets() -> None:
     edition = Edition(7, config(RICH))
     assert decode_edition(encode_edition(edition)) == edition
     assert document(edition.config)["keys"][0]["secret"] == "sk-0123456789abcdef"
+
+
+def test_several_credentials_arrive_in_their_order() -> None:
+    text = """
+providers: {p: {base_url: https://a, api_keys: [sk-1, sk-2]}}
+models: {m: {deployments: [{provider: p, model: m}]}}
+"""
+    edition = Edition(7, read(text).config)
+    assert decode_edition(encode_edition(edition)) == edition
+    assert document(edition.config)["providers"]["p"]["api_keys"] == ["sk-1", "sk-2"]
+    assert whole(edition.config)["providers"]["p"]["api_keys"] == ["***", "***"]
+    assert "sk-" not in repr(edition)
 
 
 def test_what_is_no_reading_is_refused() -> None:

@@ -3,6 +3,7 @@ from fractions import Fraction
 import pytest
 
 from gateway.config.compile import compile_catalogue
+from gateway.policy.accounts import credentials
 from gateway.policy.catalogue import (
     Capabilities,
     Catalogue,
@@ -78,6 +79,22 @@ models:
         "max_tokens",
         False,
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "keys", "names"),
+    [
+        ("api_key: sk-1", ["sk-1"], ("p",)),
+        ("api_keys: [sk-1]", ["sk-1"], ("p",)),
+        ("api_keys: [sk-1, sk-2, sk-3]", ["sk-1", "sk-2", "sk-3"], ("p", "p#2", "p#3")),
+        ("ca_file: null", [""], ("p",)),
+    ],
+)
+def test_credentials_have_names_that_say_nothing_of_them(written: str, keys: list[str], names: tuple[str, ...]) -> None:
+    text = f"providers: {{p: {{base_url: https://a, {written}}}}}\nmodels: {{a: {{deployments: [{{provider: p, model: m}}]}}}}"
+    provider = compile_catalogue(read(text).config, PEPPER).models["a"].deployments[0].provider
+    assert [key.reveal() for key in (provider.api_key, *provider.further_keys)] == keys
+    assert credentials(provider) == names
 
 
 @pytest.mark.parametrize(

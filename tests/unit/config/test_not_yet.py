@@ -12,26 +12,9 @@ ASKED_FOR = {
     "redis.cells": "redis: {cells: 2}",
     "telemetry.log_bodies": "telemetry: {log_bodies: true}",
 }
-OF_A_PROVIDER = {
-    "api_keys": "[0123456789abcdef]",
-}
 
 
-def _nested(field: str, value: str) -> str:
-    section, _, name = field.rpartition(".")
-    return f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
-
-
-def _file(provider: str) -> str:
-    return f"""
-providers: {{p: {{base_url: https://a, {provider}}}}}
-models: {{m: {{deployments: [{{provider: p, model: m}}]}}}}
-"""
-
-
-CASES = {path: MINIMAL + text for path, text in ASKED_FOR.items()} | {
-    f"providers.*.{field}": _file(_nested(field, value)) for field, value in OF_A_PROVIDER.items()
-}
+CASES = {path: MINIMAL + text for path, text in ASKED_FOR.items()}
 
 
 def test_every_line_of_the_table_has_its_case() -> None:

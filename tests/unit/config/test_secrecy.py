@@ -40,6 +40,35 @@ def test_cfg_01_a_providers_credential_is_one(value: str) -> None:
     assert [line.split(":")[0] for line in wrong("api_key: ${X}", value)] == ["providers.p.api_key"]
 
 
+@pytest.mark.parametrize("value", ["", "<your-key>", "sk-a\n", "sk-é", " sk-a"])
+def test_cfg_01_each_of_a_providers_credentials_is_one(value: str) -> None:
+    assert [line.split(":")[0] for line in wrong("api_keys: [sk-b, ${X}]", value)] == ["providers.p.api_keys[1]"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [
+        ("api_keys: [${X}, sk-b]", []),
+        ("api_keys: [${X}]", []),
+        ("api_keys: []", ["providers.p.api_keys: must not be empty"]),
+        (
+            "api_keys: [sk-b, '${X}', sk-c, sk-a]",
+            ["providers.p.api_keys[3]: is the same as api_keys[1]: one account is no two"],
+        ),
+        (
+            "api_key: sk-b, api_keys: [sk-c, '${X}']",
+            ["providers.p.api_keys: stand beside api_key: write all of them here, or that one alone"],
+        ),
+        (
+            f"api_keys: [{', '.join(f'sk-{n}' for n in range(33))}]",
+            ["providers.p.api_keys: are 33: at most 32, every request is planned with each"],
+        ),
+    ],
+)
+def test_several_credentials_are_several_and_all_there_are(setting: str, found: list[str]) -> None:
+    assert wrong(setting, "sk-a") == found
+
+
 PLACEHOLDERS = [
     "<the-key-of-this-account>", "${THE_KEY_OF_THIS_ACCOUNT}", "${KEY:-of this account}", "$THE_KEY_OF_THIS_ACCOUNT",
     "$(cat the-key-of-this)", "{{ .Values.the.key }}", "%THE_KEY_OF_THIS_ACCOUNT%",

@@ -71,7 +71,8 @@ def test_a_strategy_is_named_and_its_figures_are_not_known(strategy: Strategy) -
     assert found.chain is not None
     [step] = found.chain.models
     assert step.strategy is strategy
-    assert step.order_rule.endswith("which is not known here: the heaviest is named first")
+    assert step.rule.startswith(f"asked for; {strategy}: of one order ")
+    assert step.rule.endswith("which is not known here: the heaviest is named first")
 
 
 def test_a_detour_says_so_and_has_no_share_in_the_others_chances() -> None:
@@ -437,3 +438,10 @@ def test_an_answer_that_a_dialect_wants_bounded_is_told_so() -> None:
     poor = provider("poor", nature=NATURES["anthropic"])
     found = told(catalogue(model("A", deployment("A", poor), max_output_tokens=77)), key())
     assert found.targets[0].adjusted_params == ("max_tokens=77",)
+
+
+def test_several_credentials_are_one_target_with_its_whole_share() -> None:
+    several = catalogue(model("A", deployment("A", provider("p1", credentials=3)), deployment("A", P2)))
+    first, second = told(several, key()).targets
+    assert (first.credentials, second.credentials) == (("p1", "p1#2", "p1#3"), ("p2",))
+    assert (first.first_choice_share, second.first_choice_share) == (0.5, 0.5)

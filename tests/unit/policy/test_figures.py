@@ -179,6 +179,19 @@ def test_each_model_has_its_own_strategy() -> None:
         assert deployments[4:] == [each.target.deployment.id for each in plan.candidates[4:]], "by weight, as it was planned"
 
 
+@pytest.mark.parametrize("strategy", [Strategy.LEAST_BUSY, Strategy.LATENCY])
+def test_the_credentials_of_a_deployment_stay_together_as_chance_had_them(strategy: Strategy) -> None:
+    at = [deployment("m", provider(name, credentials=3)) for name in "01"]
+    of, figures = model("m", *at, strategy=strategy), Figures(Clock())
+    figures.expect("m/0", stream=False).ask("m/0")
+    for seed in range(50):
+        plan = Planner(catalogue(of)).plan(
+            key(), request("m"), wish("default", key(), Endpoint.CHAT), dice=Random(seed).getrandbits(62)
+        )
+        accounts = [each.account for each in figures.ordered(plan, 1, stream=False).candidates]
+        assert accounts == [each.account for name in ("m/1", "m/0") for each in plan.candidates if each.account[0] == name]
+
+
 def test_tiers_keep_their_turn() -> None:
     figures = Figures(Clock())
     of, by = served(Strategy.LEAST_BUSY, 1.0, 1.0), key(over_limit=Guards())

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -21,12 +22,13 @@ from gateway.policy.catalogue import (
     TierTerms,
 )
 from gateway.policy.charges import Charge, Reach
+from gateway.policy.ends import RATE_LIMIT, End, end_class, end_of, refusal_status
 from gateway.policy.estimates import LONGEST_HOLD_TOKENS
 from gateway.policy.experience import Experience
 from gateway.policy.limits import budget_charges, charges
 from gateway.policy.patience import NO_PATIENCE
 from gateway.policy.prices import Price
-from gateway.policy.routing import RATE_LIMIT, End, Plan, Planner, end_class, refusal_status, remaining
+from gateway.policy.routing import Plan, Planner, offer, remaining
 from gateway.policy.tiers import Wish
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import catalogue, deployment, key, model, provider, request
@@ -282,6 +284,93 @@ def test_a_walk_never_repeats_and_always_ends(classes: list[str], on: tuple[str,
 )
 def test_a_failure_has_one_class(failed: Failed, expected: str) -> None:
     assert end_class(failed) == expected
+
+
+SEVERAL = provider("p1", credentials=3)
+
+
+def accounts(found: Plan, places: Sequence[int]) -> list[tuple[str, str]]:
+    return [found.candidates[place].account for place in places]
+
+
+class TestCredentials:
+    """`A` is at a provider with three credentials, then at one with one."""
+
+    OF = catalogue(model("A", deployment("A", SEVERAL), deployment("A", P2, order=2)), B)
+
+    def test_each_is_a_candidate_of_its_own_at_the_same_target_and_holds_the_same(self) -> None:
+        found = plan(request("A"), of=self.OF)
+        three, [other] = found.candidates[:3], found.candidates[3:]
+        assert sorted(each.row.upstream.credential for each in three) == ["p1", "p1#2", "p1#3"]
+        assert {each.row.upstream.deployment for each in three} == {"A/p1"}
+        assert len({id(each.target) for each in three}) == 1
+        assert three[0].row.charges == three[1].row.charges == three[2].row.charges
+        assert other.account == ("A/p2", "p2")
+
+    def test_over_the_limit_they_stand_in_the_same_order(self) -> None:
+        found = plan(request("A"), of=self.OF, wanted=Wish(Tier.DEFAULT, overflow=True), over_limit=Guards())
+        within, over = found.candidates[:4], found.candidates[4:]
+        assert [each.account for each in within] == [each.account for each in over]
+
+    @pytest.mark.parametrize("fault", [Fault.ACCOUNT_RATE, Fault.CREDENTIAL, Fault.BILLING])
+    def test_what_one_account_is_refused_for_leads_to_the_next(self, fault: Fault) -> None:
+        found = plan(request("A"), of=self.OF)
+        assert remaining(found, [end_of(0, Failed(fault=fault))]) == (1, 2, 3)
+        assert remaining(found, [end_of(0, Failed(fault=fault)), end_of(2, Failed(fault=fault))]) == (1, 3)
+
+    @pytest.mark.parametrize(
+        "fault", [Fault.CONNECT, Fault.SERVER, Fault.TIMEOUT, Fault.BUSY, Fault.BAD_ANSWER, Fault.STALE_MODEL]
+    )
+    def test_what_the_deployment_is_at_fault_for_does_not(self, fault: Fault) -> None:
+        found = plan(request("A"), of=self.OF)
+        assert remaining(found, [end_of(0, Failed(fault=fault, sent=fault is not Fault.CONNECT))]) == (3,)
+
+    def test_an_account_that_ended_is_not_tried_over_the_limit_either(self) -> None:
+        found = plan(request("A"), of=self.OF, wanted=Wish(Tier.DEFAULT, overflow=True), over_limit=Guards())
+        left = remaining(found, [end_of(1, Failed(fault=Fault.ACCOUNT_RATE))])
+        assert found.candidates[1].account not in accounts(found, left)
+        assert len(left) == 6
+
+    def test_attempts_are_bounded_over_all_credentials(self) -> None:
+        two = plan(request("A"), of=catalogue(model("A", deployment("A", SEVERAL)), max_attempts=2))
+        assert remaining(two, [end_of(place, Failed(fault=Fault.ACCOUNT_RATE)) for place in (0, 1)]) == ()
+
+    def test_that_nothing_comes_after_it_is_told_the_last_credential_of_the_last_deployment(self) -> None:
+        found = plan(request("A"), of=catalogue(model("A", deployment("A", SEVERAL))))
+        assert [row.last for row in offer(found, (0, 1, 2))] == [False, False, True]
+        assert [row.last for row in offer(found, (0,))] == [True]
+        over = plan(request("A"), of=self.OF, wanted=Wish(Tier.DEFAULT, overflow=True), over_limit=Guards())
+        assert [row.last for row in offer(over, range(8))] == [False, False, False, True] * 2
+        assert [row.last for row in offer(over, (0, 1, 4, 5))] == [False, True] * 2
+
+
+@given(
+    st.lists(st.sampled_from([*Fault]), max_size=12),
+    st.lists(st.integers(1, 3), min_size=1, max_size=3),
+    st.integers(0, 2**62 - 1),
+)
+def test_no_walk_repeats_an_account_or_comes_back_to_a_deployment_that_was_at_fault(
+    faults: list[Fault], counts: list[int], dice: int
+) -> None:
+    at = [deployment("A", provider(f"p{n}", credentials=count)) for n, count in enumerate(counts)]
+    chain = Planner(catalogue(model("A", *at), max_attempts=99)).plan(key(), request("A"), DEFAULT, dice=dice)
+    ends: list[End] = []
+    tried: list[tuple[str, str]] = []
+    for fault in faults:
+        offered = remaining(chain, ends)
+        if not offered:
+            break
+        account = chain.candidates[offered[0]].account
+        assert account not in tried
+        at_fault = {chain.candidates[end.candidate].account[0] for end in ends if not end.alone}
+        assert account[0] not in at_fault
+        tried.append(account)
+        ends.append(end_of(offered[0], Failed(fault=fault)))
+    else:
+        return
+    if Fault.REJECTED not in faults[: len(ends)]:
+        left = {each.account for each in chain.candidates} - set(tried)
+        assert all(any(name == chain.candidates[end.candidate].account[0] and not end.alone for end in ends) for name, _ in left)
 
 
 def priced(name: str, output: int) -> Model:

@@ -1,6 +1,6 @@
 """What an operator reads of a deployment."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -27,11 +27,11 @@ LATER = datetime(2023, 11, 14, 22, 13, 25, tzinfo=UTC)
     ],
 )
 def test_what_weighs_most_is_named(condition: Condition, cooled_until_ms: int, state: str) -> None:
-    assert standing(Upstream("d", "p"), condition, cooled_until_ms, NOW_MS).state == state
+    assert standing(Upstream("d", "p"), condition, {"p": cooled_until_ms}, NOW_MS).state == state
 
 
 def test_times_that_are_over_are_none_and_the_later_cooldown_counts() -> None:
-    found = standing(Upstream("d", "p"), Condition(cooled_until_ms=NOW_MS + 1, open_until_ms=NOW_MS), LATER_MS, NOW_MS)
+    found = standing(Upstream("d", "p"), Condition(cooled_until_ms=NOW_MS + 1, open_until_ms=NOW_MS), {"p": LATER_MS}, NOW_MS)
     assert (found.cooling_until, found.breaker_open_until) == (LATER, None)
 
 
@@ -39,5 +39,18 @@ def test_times_that_are_over_are_none_and_the_later_cooldown_counts() -> None:
     ("slots", "milli", "told"), [(8, 0, (8, 8)), (8, 5_600, (5, 8)), (0, 0, (None, None)), (0, 7_000, (7, None))]
 )
 def test_a_ceiling_is_told_beside_what_was_declared(slots: int, milli: int, told: tuple[int | None, int | None]) -> None:
-    found = standing(Upstream("d", "p", slots), Condition(slots_milli=milli), 0, NOW_MS)
+    found = standing(Upstream("d", "p", slots), Condition(slots_milli=milli), {"p": 0}, NOW_MS)
     assert (found.slots, found.slots_declared) == told
+
+
+def test_of_several_credentials_each_is_told_and_the_deployment_is_left_alone_until_the_first_is_back() -> None:
+    upstream, sooner_ms = Upstream("d", "p"), NOW_MS + 2_000
+    found = standing(upstream, Condition(), {"p": LATER_MS, "p#2": -sooner_ms, "p#3": NOW_MS}, NOW_MS)
+    assert [(each.name, each.state, each.until) for each in found.credentials] == [
+        ("p", "cooling", LATER),
+        ("p#2", "refused", LATER - timedelta(seconds=3)),
+        ("p#3", "well", None),
+    ]
+    assert (found.state, found.cooling_until) == ("well", None)
+    found = standing(upstream, Condition(), {"p": LATER_MS, "p#2": -sooner_ms}, NOW_MS)
+    assert (found.state, found.cooling_until) == ("cooling", LATER - timedelta(seconds=3))

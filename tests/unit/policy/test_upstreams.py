@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.faults import EndClass, Failed, Fault
 from gateway.policy.admission import Ending, Order, Precedence, Row, Sign, Upstream, Word
@@ -71,6 +72,48 @@ def test_an_account_that_is_out_cools_all_that_takes_its_credential_and_nothing_
     assert world.bar(Upstream("a/two", "q")) is None
     world.upstreams.note(Upstream("a/two", "q"), "r", Ending(Sign.GOOD, exhausted_ms=700), 1, world.now_ms)
     assert world.bar(Upstream("b/two", "q")) == Bar(Cause.COOLING, 700)
+
+
+def test_of_several_accounts_one_that_is_out_cools_itself_and_lowers_nothing() -> None:
+    world = World()
+    world.end(Sign.ONE_RATE, hint_ms=3_000)
+    assert world.bar(last=True) == Bar(Cause.COOLING, 3_150)
+    assert world.bar(Upstream(ONE.deployment, "p#2", 10)) is None
+    assert (world.slots(), world.upstreams.conditions) == (ONE.slots, {})
+
+
+def test_of_several_accounts_one_that_is_refused_is_passed_over_for_as_long_as_any_may_be() -> None:
+    world = World(Breaker(cooldown_max_ms=4_000))
+    world.end(Sign.ONE_DENIED, hint_ms=1)
+    assert world.bar() == Bar(Cause.OPEN, 4_200)
+    assert world.bar(last=True) is None, "where nothing comes after it, it may be tried all the same"
+    assert world.bar(Upstream(ONE.deployment, "p#2", 10)) is None
+    assert world.upstreams.conditions == {}, "nobody else is the worse for it"
+    world.end(Sign.ONE_RATE, hint_ms=1_000)
+    assert world.bar(last=True) == Bar(Cause.COOLING, 4_200), "the latest word, and the longest wait"
+    world.now_ms += 4_200
+    assert world.bar() is None
+
+
+def test_a_probe_that_meets_an_account_which_is_out_proves_nothing_and_lets_the_next_one_probe() -> None:
+    world = World()
+    world.open()
+    world.now_ms += 2 * OPEN_MS
+    before = world.upstreams.conditions[ONE.deployment].proven
+    for sign in (Sign.ONE_RATE, Sign.ONE_DENIED):
+        world.upstreams.ask(ONE, "probe", world.now_ms)
+        world.end(sign, by="probe")
+        assert world.upstreams.conditions[ONE.deployment].proven == before
+        assert world.bar(Upstream(ONE.deployment, "p#2", 10)) is None
+
+
+def test_who_is_cooling_behind_an_open_breaker_is_left_alone_until_both_are_over() -> None:
+    world = World()
+    world.open()
+    open_ms = (world.bar() or Bar(Cause.OPEN, 0)).wait_ms
+    world.end(Sign.BUSY, hint_ms=1_000)
+    assert world.bar() == Bar(Cause.COOLING, open_ms)
+    assert world.bar(last=True) == Bar(Cause.COOLING, 1_050)
 
 
 def test_fifty_refusals_at_once_are_one_cut() -> None:
@@ -220,6 +263,14 @@ def test_an_ending_says_of_its_upstream_what_its_class_says_of_the_walk(fault: F
     assert ending.sign.is_capacity == (fault.end_class is EndClass.CAPACITY)
     assert (ending.sign is Sign.NOTHING) == (fault.end_class is EndClass.CLIENT)
     assert (ending.hint_ms, ending.dice) == (700, (2**62 - 1) % 1000)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+def test_an_ending_with_one_of_several_credentials_blames_that_one_for_what_is_the_accounts(fault: Fault) -> None:
+    of_one = {Fault.ACCOUNT_RATE: Sign.ONE_RATE, Fault.CREDENTIAL: Sign.ONE_DENIED, Fault.BILLING: Sign.ONE_DENIED}
+    usual, found = (ending_of(Failed(fault=fault, retry_after_ms=700), dice=7, of_one=each) for each in (False, True))
+    assert found == replace(usual, sign=of_one.get(fault, usual.sign))
+    assert found.sign.is_capacity == (fault.end_class is EndClass.CAPACITY)
 
 
 def test_the_operators_word_stands_above_what_is_learned() -> None:

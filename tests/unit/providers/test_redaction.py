@@ -42,6 +42,7 @@ HIDDEN = account_names(
         dialect="openai",
         base_url="http://vllm:8000/v1",
         api_key=Secret("letmein"),
+        further_keys=(Secret("opensesame"),),
         headers={"x-tenant": "blue-whale-corner", "x-version": "2"},
     )
 )
@@ -53,6 +54,7 @@ HIDDEN = account_names(
         ("no token 'letmein' at vllm:8000", "no token '[redacted]' at [redacted]"),
         ("tenant=blue-whale-corner, vllm 2 is busy", "tenant=[redacted], vllm 2 is busy"),
         ("letmeinside", "letmeinside"),
+        ("not 'opensesame' either", "not '[redacted]' either"),
     ],
 )
 def test_our_own_account_is_known_by_value(message: str, shown: str) -> None:

@@ -17,6 +17,7 @@ WELL = Standing(
     breaker="closed",
     breaker_open_until=None,
     failures=0,
+    credentials=(),
 )
 
 

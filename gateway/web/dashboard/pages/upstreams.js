@@ -45,8 +45,13 @@ function draw(rows, load) {
     ["Faults in a row", (row) => number(row.failures), "number"],
     ["Left alone until", (row) => until(row)],
   ];
+  if (rows.some((row) => row.credentials.length > 1)) columns.push(["Credentials", (row) => row.credentials.map(told).join(", ")]);
   if (may("admin")) columns.push(["", (row) => actions(row, load)]);
   return table("Deployments", columns, rows, "The configuration has no deployment.");
+}
+
+function told({ name, state, until }) {
+  return until === null ? `${name} ${state}` : `${name} ${state} until ${new Date(until).toLocaleTimeString("sv-SE")}`;
 }
 
 function until(row) {
