@@ -34,6 +34,7 @@ from gateway.alerts import Alerts
 from gateway.books import Bookkeeper
 from gateway.budgets import Budgeted
 from gateway.config import Config, Edition, decode_edition
+from gateway.config.certificates import Certificate
 from gateway.gauges import Kept, readings
 from gateway.generation import Generation, Generations
 from gateway.job import Store
@@ -76,12 +77,13 @@ log = structlog.get_logger(__name__)
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a gateway runs: its worker's own name, the store, its state, and what key digests are made with."""
+    """Where a gateway runs: its worker's own name, the store, its state, what key digests are made with, and what it shows."""
 
     worker: str
     redis_url: str
     state_dir: Path
     pepper: bytes
+    certificate: Certificate | None = None
 
     def __repr__(self) -> str:
         return f"Place({self.worker!r})"
@@ -95,7 +97,7 @@ class Gateway:
 
     def __init__(self, config: Config, place: Place, number: int = 1) -> None:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
-        self._place = place
+        self._place, self.certificate = place, place.certificate
         self._tasks, self._health = Owned(), LedgerHealth(PARTS)
         self._generations, self._taking = Generations(place.pepper, Figures(time.monotonic)), asyncio.Lock()
         self._generation = generation = self._generations.next(Edition(number, config))
@@ -141,6 +143,7 @@ class Gateway:
             if edition.number <= self._generation.number:
                 return
             self._change_over(await asyncio.to_thread(self._generations.next, edition))
+            self.certificate = edition.certificate
             left = self._generations.left(self._sweep)
         self._tasks.detach(left.cleared(), name="connections left")
 

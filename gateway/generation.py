@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.config import Config, Edition, compile_catalogue
+from gateway.config.secrecy import secrets_of
 from gateway.config.tenants import Definitions
 from gateway.gauges import places
 from gateway.job import Snapshot
@@ -110,6 +111,7 @@ def labels_of(catalogue: Catalogue, most_orgs: int) -> Labels:
 
 
 def caps_of(config: Config) -> Caps:
-    """Return what one worker takes on."""
+    """Return what one worker takes on, and what it tells nobody."""
     bounds = config.limits
-    return Caps(bounds.inflight, bounds.buffered_bytes, bounds.body_bytes, bounds.header_bytes)
+    hidden = tuple(secrets_of(config)) if config.telemetry.log_bodies else None
+    return Caps(bounds.inflight, bounds.buffered_bytes, bounds.body_bytes, bounds.header_bytes, hidden)

@@ -3,6 +3,7 @@
 Exit codes: 0 shown or the same, 1 not the same, 2 usage, 69 no gateway that would tell, 78 a bad configuration. No secret shows.
 """
 
+import ssl
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,9 @@ import yaml
 from gateway.cli.check import EXIT_CONFIG, EXIT_UNAVAILABLE
 from gateway.cli.keys import end
 from gateway.cli.table import aligned
-from gateway.config import Config, ConfigErrors, load
+from gateway.config import Config, ConfigErrors, Files, load
 from gateway.config.carried import fingerprint
+from gateway.config.certificates import Certificates, UnusableError, certificates_of, trusting
 from gateway.config.differences import Difference, between, differences
 from gateway.config.restarts import waits
 from gateway.config.shown import whole
@@ -96,11 +98,15 @@ def loaded(path: Path, environ: dict[str, str]) -> Config:
 
 def since_running(file: Config, url: str | None) -> Sequence[Difference]:
     """Return what the file has that the gateway has not, or end the command where it does not tell."""
-    place = url or f"http://{EVERYWHERE.get(file.ops.host, file.ops.host)}:{file.ops.port}"
+    ops = shown_by(file).ops
+    scheme = "http" if ops is None else "https"
+    place = url or f"{scheme}://{EVERYWHERE.get(file.ops.host, file.ops.host)}:{file.ops.port}"
+    # On this machine the certificate is known by itself; elsewhere it has to be for the name, from an authority that is trusted.
+    verify = ssl.create_default_context() if url or ops is None else trusting(ops)
     token = file.ops.admin_token
     headers = {"authorization": f"Bearer {token.reveal()}"} if token else {}
     try:
-        answer = httpx.get(f"{place}/admin/config", headers=headers, timeout=ASK_S, trust_env=False)
+        answer = httpx.get(f"{place}/admin/config", headers=headers, timeout=ASK_S, trust_env=False, verify=verify)
         running = msgspec.json.decode(answer.raise_for_status().content, type=Running)
     except (httpx.HTTPError, msgspec.DecodeError) as error:
         end(EXIT_UNAVAILABLE, f"{place}/admin/config does not tell: {error}")
@@ -108,6 +114,14 @@ def since_running(file: Config, url: str | None) -> Sequence[Difference]:
     if not found and running.hash not in (None, fingerprint(file, pepper_of(file, Path(file.state_dir)))):
         return (SECRETS,)
     return found
+
+
+def shown_by(file: Config) -> Certificates:
+    """Return what the listeners of a file show, or end the command where that has changed for the worse since it was read."""
+    try:
+        return certificates_of(file, Files())
+    except UnusableError as error:
+        end(EXIT_CONFIG, error.problem.describe(""))
 
 
 def formatted(value: Any) -> str:

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import secrets
 import shlex
+import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,8 @@ import msgspec
 
 import gateway.demo
 from gateway.cli.serve import PORT, run, supervisor_of
+from gateway.config.certificates import trusting
+from gateway.config.structs.serving import Tls
 from gateway.demo.children import children
 from gateway.demo.serving import base_url, listener
 from gateway.processes.overrides import Overrides
@@ -82,18 +85,32 @@ async def live(supervisor: Supervisor, listeners: Mapping[str, socket], keys: Ke
 async def announce(supervisor: Supervisor, keys: Keys) -> None:
     """Wait for readiness, then print the tour."""
     at = await supervisor.addresses()
+    tls = None if at.shown.ops is None else trusting(at.shown.ops)
     ready = False
     while not ready:
         await asyncio.sleep(POLL_S)
-        ready = await is_ready(at.ops)
-    click.echo(tour(f"http://{at.api}", f"http://{at.ops}", keys))
+        ready = await is_ready(at.ops, tls)
+    config = supervisor.config
+    click.echo(tour(place_of(at.api, config.api.tls), place_of(at.ops, config.ops.tls), keys))
 
 
-async def is_ready(ops_address: str) -> bool:
+class Place(msgspec.Struct, frozen=True):
+    """Where a listener is, and what curl needs to trust it."""
+
+    url: str
+    flags: tuple[str, ...] = ()
+
+
+def place_of(address: str, tls: Tls | None) -> Place:
+    """Return where a listener is that has this address."""
+    return Place(f"http://{address}") if tls is None else Place(f"https://{address}", ("--cacert", tls.cert))
+
+
+async def is_ready(ops_address: str, tls: ssl.SSLContext | None) -> bool:
     """Return whether the operations port says that requests are served."""
     host, _, port = ops_address.rpartition(":")
     with contextlib.suppress(OSError):
-        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
         writer.write(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         status_line = await reader.readline()
         writer.close()
@@ -101,10 +118,10 @@ async def is_ready(ops_address: str) -> bool:
     return False
 
 
-def tour(api_url: str, ops_url: str, keys: Keys) -> str:
+def tour(api: Place, ops: Place, keys: Keys) -> str:
     """Return what to try, each as one command for a shell."""
     hello = [{"role": "user", "content": "Hello"}]
-    chat = f"{api_url}/v1/chat/completions"
+    chat = Place(f"{api.url}/v1/chat/completions", api.flags)
     fallback = {"models": ["demo-busy", "demo-fast"], "messages": hello}
     steps = {
         "An answer": ask(chat, keys.client, {"model": "demo-fast", "messages": hello}),
@@ -113,13 +130,13 @@ def tour(api_url: str, ops_url: str, keys: Keys) -> str:
         "A limit: this key may ask once a minute, so the second time is 429": ask(
             chat, keys.single, {"model": "demo-fast", "messages": hello}, "-i"
         ),
-        "What was used": f"curl -s {shlex.quote(f'{ops_url}/admin/usage?by=request&limit=10')}",
+        "What was used": shlex.join(["curl", "-s", *ops.flags, f"{ops.url}/admin/usage?by=request&limit=10"]),
     }
     shown = "\n\n".join(f"# {title}\n{command}" for title, command in steps.items())
-    return f"\nTiergate is ready: the API at {api_url}/v1, the dashboard at {ops_url}. Ctrl-C ends it.\n\n{shown}\n"
+    return f"\nTiergate is ready: the API at {api.url}/v1, the dashboard at {ops.url}. Ctrl-C ends it.\n\n{shown}\n"
 
 
-def ask(url: str, key: str, body: dict[str, Any], *flags: str) -> str:
+def ask(place: Place, key: str, body: dict[str, Any], *flags: str) -> str:
     """Return a request as one curl command."""
     headers = ["-H", f"authorization: Bearer {key}", "-H", "content-type: application/json"]
-    return shlex.join(["curl", "-s", *flags, url, *headers, "-d", msgspec.json.encode(body).decode()])
+    return shlex.join(["curl", "-s", *place.flags, *flags, place.url, *headers, "-d", msgspec.json.encode(body).decode()])

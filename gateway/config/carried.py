@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gateway.config.certificates import Certificate
 from gateway.config.structs import Config
 from gateway.policy.catalogue import Secret
 
@@ -24,10 +25,14 @@ _encoder = msgspec.json.Encoder(enc_hook=revealed)
 
 
 class Edition(msgspec.Struct, frozen=True):
-    """One reading of the configuration as workers are told of it: which one it is of those that followed each other."""
+    """One reading of the configuration as workers are told of it: which one it is of those that followed each other.
+
+    `certificate` is what the API's listener shows, None where it speaks plain HTTP.
+    """
 
     number: int
     config: Config
+    certificate: Certificate | None = None
 
 
 def encode_edition(edition: Edition) -> bytes:

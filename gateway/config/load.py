@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.config import replicas
+from gateway.config import certificates, replicas
 from gateway.config.check import check
 from gateway.config.document import DocumentError
 from gateway.config.files import Files
@@ -35,7 +35,7 @@ def load(path: Path, environ: Mapping[str, str], files: Files | None = None) -> 
     except DocumentError as error:
         raise ConfigErrors(file, [error.problem]) from None
     findings = check(parsed)
-    errors = [*findings.errors, *replicas.check(parsed, environ)]
+    errors = [*findings.errors, *replicas.check(parsed, environ), *certificates.check(parsed, files)]
     if errors:
         raise ConfigErrors(file, errors)
     for provider in parsed.config.providers.values():

@@ -17,10 +17,6 @@ def _only(*values: object) -> Callable[[Any], bool]:
     return lambda value: value in values
 
 
-def _off(value: Any) -> bool:
-    return not value
-
-
 def _never(_: object) -> bool:
     return False
 
@@ -33,11 +29,7 @@ class Feature(msgspec.Struct, frozen=True):
     allows: Callable[[Any], bool] = _never
 
 
-NOT_YET = (
-    Feature("TLS on a listener", ("api.tls", "ops.tls")),
-    Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature("logs with bodies", ("telemetry.log_bodies",), _off),
-)
+NOT_YET = (Feature("several Redis cells", ("redis.cells",), _only(1)),)
 
 
 def _by_field() -> Mapping[str, list[tuple[list[str], Feature]]]:

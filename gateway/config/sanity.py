@@ -61,6 +61,7 @@ def warn(parsed: Parsed) -> Iterator[Problem]:
         if is_public_http(provider.base_url):
             yield parsed.problem(("providers", name, "base_url"), "the credential and all prompts cross the network in clear")
     yield from _trust(parsed)
+    yield from _logged(parsed)
     yield from _models(parsed)
     for where, limits in _all_limits(parsed):
         yield from _tight(parsed, where, limits)
@@ -74,6 +75,15 @@ def _trust(parsed: Parsed) -> Iterator[Problem]:
                 yield parsed.problem(
                     (listener, "trusted_proxies", index), "believes everybody: clients can say that they are anywhere"
                 )
+
+
+def _logged(parsed: Parsed) -> Iterator[Problem]:
+    telemetry = parsed.config.telemetry
+    if telemetry.log_bodies and telemetry.level in ("debug", "info"):
+        yield parsed.problem(("telemetry", "log_bodies"), "prompts and answers are written to the log, for whoever reads it")
+    elif telemetry.log_bodies:
+        message = f"writes nothing at level {telemetry.level}: bodies are logged at info"
+        yield parsed.problem(("telemetry", "log_bodies"), message)
 
 
 def _models(parsed: Parsed) -> Iterator[Problem]:

@@ -2,10 +2,13 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import msgspec
 
 from gateway.config.parse import Parsed
 from gateway.config.problems import Problem, Where
+from gateway.config.structs import Config
 from gateway.config.structs.serving import OpsToken
 from gateway.config.structs.supply import Provider
 from gateway.config.structs.tenancy import Key
@@ -41,6 +44,23 @@ def check(parsed: Parsed) -> Iterator[Problem]:
     yield from _keys(parsed)
     yield from _tokens(parsed)
     yield from _shared(parsed)
+
+
+def secrets_of(config: Config) -> Iterator[Secret]:
+    """Yield what clients and providers know this gateway by, and it them; of the stores' URLs, passwords tell themselves."""
+    yield from _within((config.providers, config.keys, config.ops, config.keys_pepper))
+
+
+def _within(value: object) -> Iterator[Secret]:
+    if isinstance(value, Secret):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        yield from _within(tuple(getattr(value, field) for field in value.__struct_fields__))
+    elif isinstance(value, Mapping):
+        yield from _within(tuple(value.values()))
+    elif isinstance(value, tuple):
+        for each in value:
+            yield from _within(each)
 
 
 def _credentials(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:

@@ -92,7 +92,7 @@ SETTINGS: Mapping[str, str] = {
     "service_callback": _NO_CALLBACKS,
     "callback_settings": _NO_CALLBACKS,
     "default_team_settings": _NO_CALLBACKS,
-    "turn_off_message_logging": "prompts and answers are never logged here",
+    "turn_off_message_logging": "prompts and answers are logged with telemetry.log_bodies: true alone",
     "redact_user_api_key_info": "keys never show here",
     "drop_params": PARAMS["drop_params"],
     "modify_params": "requests are changed only where a dialect wants it",

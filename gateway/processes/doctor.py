@@ -26,6 +26,7 @@ from gateway.admission.discovery import locator
 from gateway.admission.redis_client import open_client
 from gateway.admission.turns import WORKER_TTL_S
 from gateway.config import Config, Files
+from gateway.config.certificates import listeners, read, tried
 from gateway.config.structs.supply import Provider
 from gateway.embedded.child import Unavailable
 from gateway.embedded.valkey import url_of_running
@@ -44,6 +45,10 @@ MOST_SKEW_OF_DATE_S = 5.0
 
 LATELY_S = 3.0
 """Whoever has not ticked for so long is suspended, or gone: a gateway that was started anew is not two."""
+
+DAY_S = 86_400.0
+FEWEST_DAYS = 7
+"""Who renews certificates of three months has done it long before; what follows the last day is an outage."""
 
 DESCRIPTORS = 256
 """What a worker has open besides connections, generously."""
@@ -73,6 +78,7 @@ async def examine(config: Config, environ: Mapping[str, str], files: Files) -> t
     return (
         *replicas(config, environ),
         *permissions(config, files),
+        *certificates(config, files),
         descriptors(config),
         *(f for found in distant for f in found),
     )
@@ -107,9 +113,10 @@ def permissions(config: Config, files: Files) -> Iterator[Finding]:
     loose = []
     state_dir = Path(config.state_dir)
     pepper = [str(state_dir / "pepper")] if config.keys_pepper is None else []
+    public = {tls.cert for _, tls in listeners(config)} - {tls.key for _, tls in listeners(config)}
     for name in [*files.seen, *pepper]:
         mode = mode_of(Path(name))
-        if mode is not None and mode & (stat.S_IWOTH | stat.S_IROTH):
+        if mode is not None and mode & (stat.S_IWOTH | (0 if name in public else stat.S_IROTH)):
             loose.append(f"{name} may be {'written' if mode & stat.S_IWOTH else 'read'} by everybody")
     if state_dir.exists() and not os.access(state_dir, os.R_OK | os.W_OK | os.X_OK):
         loose.append(f"state_dir {state_dir} may not be written by this user")
@@ -118,6 +125,15 @@ def permissions(config: Config, files: Files) -> Iterator[Finding]:
         yield Finding("files", State.PROBLEM if writable else State.NOTE, line)
     if not loose:
         yield Finding("files", State.OK, "nobody else may read or write them")
+
+
+def certificates(config: Config, files: Files) -> Iterator[Finding]:
+    """Yield how long what each listener shows is still good for."""
+    for name, tls in listeners(config):
+        ends = tried(read(tls, files))
+        left_s = ends.timestamp() - time.time()
+        told = f"{tls.cert} ends in {left_s / DAY_S:.1f} days, at {ends:%Y-%m-%dT%H:%M:%SZ}"
+        yield Finding(f"{name} certificate", State.OK if left_s >= FEWEST_DAYS * DAY_S else State.NOTE, told)
 
 
 def mode_of(path: Path) -> int | None:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import uvloop
 
+from gateway.config.certificates import Certificate, Contexts
 from gateway.embedded.lifeline import Lifeline
 from gateway.processes.assignment import Assignment, decode
 from gateway.processes.departure import Departure
@@ -32,6 +33,10 @@ class Gateway(Protocol):
     @property
     def control(self) -> Asgi:
         """Return the application for the supervisor."""
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Return what `api` shows to new connections, None where it speaks plain HTTP."""
 
     async def start(self) -> None:
         """Connect what the first request needs."""
@@ -79,7 +84,7 @@ class Worker:
         assignment = self._assignment
         gateway = build(assignment)
         await gateway.start()
-        api = Server(gateway.api, assignment.times)
+        api = Server(gateway.api, assignment.times, tls=Contexts.of(lambda: gateway.certificate))
         await api.open(socket(fileno=assignment.api_fd))
         settle_memory()
         self._departure.be_patient()

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gateway.config import Config, ConfigErrors, Edition, Files, compile_catalogue, load
 from gateway.config.carried import fingerprint
+from gateway.config.certificates import Certificates, UnusableError, certificates_of
 from gateway.config.restarts import kept
 from gateway.embedded.child import Unavailable
 from gateway.processes.fleet import Fleet
@@ -44,7 +45,8 @@ class Read(msgspec.Struct, frozen=True):
     config: Config
     waiting: tuple[str, ...]
     findings: tuple[str, ...]
-    hash: str
+    hash: str = ""
+    shown: Certificates = Certificates()
 
 
 class Reloading:
@@ -53,6 +55,8 @@ class Reloading:
     def __init__(self, source: Source, running: Config, pepper: bytes, fleet: Fleet, admit: Admit) -> None:
         self.config = running
         """What is in force."""
+        self.shown = source.shown
+        """What the listeners show."""
         self._source = source
         self._pepper = pepper
         self._fleet = fleet
@@ -117,7 +121,7 @@ class Reloading:
             raise
         config, waiting = kept(self.config, self._source.overrides.over(loaded.config))
         await self._admit(config)
-        return await asyncio.to_thread(self._checked, Read(config, waiting, loaded.warnings, ""))
+        return await asyncio.to_thread(self._checked, Read(config, waiting, loaded.warnings))
 
     def _checked(self, read: Read) -> Read:
         """Do what every worker will do, so that none of them fails at it. Raises Unavailable."""
@@ -131,7 +135,18 @@ class Reloading:
             raise Unavailable(f"{self._source.path}: a ca_file cannot be used: {error}") from None
         except ValueError as error:
             raise Unavailable(f"{self._source.path}: cannot be used: {error}") from error
-        return replace(read, hash=found)
+        return replace(read, hash=found, shown=self._renewed(read.config))
+
+    def _renewed(self, config: Config) -> Certificates:
+        """Return what the listeners show from now on: other files behind the paths that they were opened with.
+
+        Those paths may be none of the file's any more, which waits for a restart; then nothing is held up by what is behind them.
+        """
+        try:
+            return certificates_of(config, self._files)
+        except UnusableError as error:
+            log.warning("certificate_kept", problem=error.problem.describe(str(self._source.path)))
+            return self.shown
 
     def _refuse(self, lines: tuple[str, ...]) -> None:
         self.standing = replace(self.standing, errors=lines)
@@ -145,20 +160,20 @@ class Reloading:
             log.warning("config_finding", finding=line)
         if read.waiting:
             log.warning("config_needs_restart", changed=read.waiting)
-        if read.hash == before.hash:
+        if read.hash == before.hash and read.shown == self.shown:
             log.info("config_unchanged", generation=before.generation)
             return
         number = before.generation + 1
-        self.config = read.config
+        self.config, self.shown = read.config, read.shown
         self.standing = replace(self.standing, generation=number, hash=read.hash, since_unix_ms=now_ms)
-        self._fleet.begin_with(Edition(number, read.config))
+        self._fleet.begin_with(Edition(number, read.config, read.shown.api))
         log.info("config_reloaded", generation=number, hash=read.hash)
         await self._tell()
 
     async def _tell(self) -> None:
         """Tell all workers what is in force; those that have it know."""
         number = self.standing.generation
-        behind = await self._fleet.tell(Edition(number, self.config), tell)
+        behind = await self._fleet.tell(Edition(number, self.config, self.shown.api), tell)
         if behind != self.standing.behind:
             for name, reason in behind.items():
                 log.warning("config_worker_behind", worker=name, generation=number, reason=reason)

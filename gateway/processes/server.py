@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import math
+import ssl
 from collections.abc import Callable, Generator
 from pathlib import Path
 from socket import socket
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import uvicorn
 
+from gateway.processes.accepting import Acceptor
 from gateway.processes.protocol import Http1, Listener
 from gateway.tasks import Owned
 
@@ -35,9 +37,16 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server(uvicorn.Server):
-    """One application on one listener."""
+    """One application on one listener. `tls` tells what a connection begins with, where it is to be encrypted."""
 
-    def __init__(self, app: Asgi, times: Times | None = None, *, unix_path: Path | None = None) -> None:
+    def __init__(
+        self,
+        app: Asgi,
+        times: Times | None = None,
+        *,
+        unix_path: Path | None = None,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
         times = times or Times()
         self._listener = Listener(
             app,
@@ -59,6 +68,8 @@ class Server(uvicorn.Server):
         self._listener.timeout_keep_alive = times.keep_alive_s  # type: ignore[assignment]
         self._listener.receipt_s = times.receipt_s
         super().__init__(self._listener)
+        self._tls = tls
+        self._acceptors: list[Acceptor] = []
         self._leaving = asyncio.Event()
         self._accepting = asyncio.Event()
         self._tasks = Owned()
@@ -98,12 +109,20 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
         """Listen, and say so."""
-        await super().startup(sockets)
+        if self._tls is None or sockets is None:
+            await super().startup(sockets)
+        else:
+            self.servers, self.started = [], True
+            self._acceptors = [Acceptor(listener, self._tls, self._protocol) for listener in sockets]
+            for acceptor in self._acceptors:
+                acceptor.start()
         self._accepting.set()
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Stop listening; who has connected by then is answered like those that are here."""
-        for listener in sockets or ():
+        for acceptor in self._acceptors:
+            await acceptor.close()
+        for listener in sockets or () if self._tls is None else ():
             await self._take_in(listener)
         await super().shutdown(sockets)
 

@@ -6,13 +6,15 @@ from pathlib import Path
 import msgspec
 
 from gateway.config import Files
+from gateway.config.certificates import Certificates
 from gateway.processes.overrides import Overrides
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A file, the environment that it refers to, and what the command line says over it.
 
-    `files` are those that it was read from at the start, and `findings` what deserves a look in it.
+    `files` are those that it was read from at the start, `findings` what deserves a look in it, `shown` what its listeners show
+    over TLS.
     """
 
     path: Path
@@ -20,6 +22,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     overrides: Overrides = Overrides()
     files: Files = msgspec.field(default_factory=Files)
     findings: tuple[str, ...] = ()
+    shown: Certificates = Certificates()
 
     def __repr__(self) -> str:
         """Return the path alone: the environment is secret."""

@@ -20,8 +20,10 @@ from typing import Protocol
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
-from gateway.config import Config, Edition
+from gateway.config import Config, ConfigErrors, Edition
+from gateway.config.certificates import Certificate, Certificates, Contexts, UnusableError, certificates_of
 from gateway.embedded.child import Unavailable
 from gateway.embedded.valkey import Valkey
 from gateway.processes.assignment import Assignment
@@ -53,6 +55,11 @@ class Reloading(Protocol):
         """Return how it stands with it."""
         ...
 
+    @property
+    def shown(self) -> Certificates:
+        """Return what the listeners show."""
+        ...
+
     def ask(self) -> None:
         """Have the file read again soon."""
         ...
@@ -80,10 +87,11 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Addresses(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the gateway listens, each as it goes into a URL."""
+    """Where the gateway listens, each as it goes into a URL, and what it shows there over TLS."""
 
     api: str
     ops: str
+    shown: Certificates = Certificates()
 
 
 class Supervisor:
@@ -130,9 +138,11 @@ class Supervisor:
 
         It is 0 after a whole drain, 1 where a worker did not end by itself, 128 and the signal's number when cut short.
 
-        Raises Unavailable, in one line, where something that it stands on cannot be had.
+        Raises Unavailable, in one line, where something that it stands on cannot be had, and ConfigErrors.
         """
         configure(self.config.telemetry.log, self.config.telemetry.level, sys.stdout.buffer)
+        if self.config.telemetry.log_bodies:
+            log.warning("bodies_logged", told="prompts and answers are written to this log: telemetry.log_bodies")
         if self.config.telemetry.otlp_endpoint and not is_installed():
             raise Unavailable(MISSING)
         return await self._departure.watch(self._live())
@@ -142,6 +152,7 @@ class Supervisor:
         async with AsyncExitStack() as stack:
             api = stack.enter_context(listen("api", self.config.api.host, self.config.api.port))
             ops = stack.enter_context(listen("ops", self.config.ops.host, self.config.ops.port))
+            self._source = self._with_certificates()
             run_dir = stack.enter_context(run_directory())
             self._make_state_dir()
             self.redis_url = await self._redis(stack, run_dir)
@@ -154,7 +165,7 @@ class Supervisor:
             stack.callback(watching.cancel)
             await self._open_operations(stack, ops)
             self._departure.be_patient()
-            self._addresses = Addresses(api=address(api), ops=address(ops))
+            self._addresses = Addresses(api=address(api), ops=address(ops), shown=self._source.shown)
             self._started.set()
             log.info("started", api=address(api), ops=address(ops), workers=self.config.workers)
             await self._departure.asked.wait()
@@ -162,6 +173,12 @@ class Supervisor:
             whole = await self._leave(api)
         log.info("stopped", whole=whole)
         return 0 if whole else 1
+
+    def _with_certificates(self) -> Source:
+        try:
+            return replace(self._source, shown=certificates_of(self.config, self._source.files))
+        except UnusableError as error:
+            raise ConfigErrors(str(self._source.path), [error.problem]) from None
 
     async def _admit_database(self) -> None:
         admit: Admit = pkgutil.resolve_name(self._parts.database)
@@ -182,9 +199,13 @@ class Supervisor:
 
     async def _open_operations(self, stack: AsyncExitStack, ops: socket) -> None:
         operations: Operations = pkgutil.resolve_name(self._parts.operations)
-        server = Server(await stack.enter_async_context(operations(self, self.config)))
+        app = await stack.enter_async_context(operations(self, self.config))
+        server = Server(app, tls=Contexts.of(self._shown_by_ops))
         await server.open(ops)
         stack.push_async_callback(server.close)
+
+    def _shown_by_ops(self) -> Certificate | None:
+        return None if self._reloading is None else self._reloading.shown.ops
 
     async def _leave(self, api: socket) -> bool:
         self.draining = True
@@ -221,7 +242,7 @@ class Supervisor:
             Assignment(
                 gateway=gateway,
                 name=f"w{number}",
-                edition=Edition(1, self.config),
+                edition=Edition(1, self.config, self._source.shown.api),
                 api_fd=api.fileno(),
                 control_path=run_dir / f"w{number}.sock",
                 redis_url=self.redis_url,

@@ -15,6 +15,7 @@ def build(assignment: Assignment) -> Gateway:
         redis_url=assignment.redis_url,
         state_dir=assignment.state_dir,
         pepper=assignment.pepper,
+        certificate=assignment.edition.certificate,
     )
     return Gateway(assignment.edition.config, place, assignment.edition.number)
 

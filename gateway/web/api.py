@@ -17,6 +17,7 @@ from gateway.web.inference import Floor, Inference, Route
 from gateway.web.key import Look, key_route
 from gateway.web.models import Catalogues, model_routes
 from gateway.web.openapi import document
+from gateway.web.overheard import Overheard
 from gateway.wire.contracts import OPENAI, Contract
 from gateway.wire.request import Endpoint
 
@@ -66,7 +67,8 @@ def build_api(floor: Floor, catalogues: Catalogues, look: Look, on_fault: Callab
     """Return the application of the API listener; `look` looks at the buckets of a caller's."""
     prefixes = catalogues.current().prefixes
     served = routes(prefixes)
-    endpoints = {route.path: Inference(route, floor, on_fault) for route in served}
+    kind = Inference if floor.caps.hidden is None else Overheard
+    endpoints = {route.path: kind(route, floor, on_fault) for route in served}
     described = document(release, served, prefixes)
     lists = (model_routes(prefix, contract, catalogues) for prefix, contract in prefixes.items())
     own = (key_route(prefix, contract, catalogues, look) for prefix, contract in prefixes.items())

@@ -59,6 +59,22 @@ class Server(Protocol):
         ...
 
 
+class Steps(Protocol):
+    """An answer, step by step."""
+
+    async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        """Begin it."""
+        ...
+
+    async def write(self, piece: bytes) -> None:
+        """Send a piece of the body."""
+        ...
+
+    async def finish(self, piece: bytes) -> None:
+        """Send the last piece and end it."""
+        ...
+
+
 class Messages:
     """An answer's steps as ASGI's messages, for a server that offers nothing beside them."""
 
@@ -111,7 +127,7 @@ class Client:
     def __init__(self, io: "Io", watch: Watch, buffered: Buffered, telling: Telling = OPENAI) -> None:
         self._receive = io.receive
         self._server: Server | None = io.scope.get("extensions", {}).get(SERVER)
-        self._answer = self._server or Messages(io.send)
+        self._answer: Steps = self._server or Messages(io.send)
         self._watch = watch
         self._buffered = buffered
         self._telling = telling
@@ -140,6 +156,10 @@ class Client:
         found = gunzip(body, limit_bytes)
         self._hold(len(found))
         return found
+
+    def send_through(self, way: Callable[[Steps], Steps]) -> None:
+        """Send all that is still to be sent by another way, which ends in the one before."""
+        self._answer = way(self._answer)
 
     def keep_alive(self, every_s: float, head: Callable[[], Headers], watchers: Owned) -> None:
         """Send a comment after each silence of `every_s` from now on, the first behind `head` where none has gone out by then."""

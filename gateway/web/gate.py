@@ -119,8 +119,13 @@ class Gate:
         name = name_of(host)
         if name not in self._hosts and not is_address(name):
             raise HostNotAllowed("The admin API answers to addresses, to localhost and to the names of ops.hosts")
-        if origin is not None and (not host or urlsplit(origin.lower()).netloc != host):
+        if origin is not None and not self._is_own(origin.lower(), host, connection.scope["scheme"]):
             raise HostNotAllowed("Pages of another origin may not use the admin API")
+
+    def _is_own(self, origin: str, host: str, scheme: str) -> bool:
+        """Return whether a page is of this host; over TLS none is that came without it: anybody could have changed it."""
+        of = urlsplit(origin)
+        return bool(host) and of.netloc == host and (scheme != "https" or of.scheme == "https")
 
     def _caller(self, connection: Connection) -> Caller:
         if self._bearers:

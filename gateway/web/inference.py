@@ -19,6 +19,7 @@ from gateway.errors import (
     UnsupportedMediaType,
 )
 from gateway.pipeline import Corridor, Visit
+from gateway.policy.catalogue import Secret
 from gateway.policy.record import LONGEST_WORD, Record
 from gateway.policy.trail import Headers, early, trail
 from gateway.relay import STREAM_HEADERS, Relay
@@ -52,12 +53,16 @@ class Clocks(msgspec.Struct, frozen=True):
 
 
 class Caps(msgspec.Struct, frozen=True):
-    """What one worker takes on; beyond it a request is turned away before it costs anything."""
+    """What one worker takes on; beyond it a request is turned away before it costs anything.
+
+    `hidden` is what no log of bodies may have, None where bodies are not logged at all.
+    """
 
     inflight: int
     buffered_bytes: int
     body_bytes: int
     header_bytes: int
+    hidden: tuple[Secret, ...] | None = None
 
 
 class Floor:

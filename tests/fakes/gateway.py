@@ -13,6 +13,8 @@ from gateway.processes.assignment import Assignment
 
 
 class FakeGateway:
+    certificate = None
+
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
         self._journal = Path(os.environ["JOURNAL"])

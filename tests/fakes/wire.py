@@ -1,6 +1,7 @@
 """A client that writes HTTP/1.1 itself: every byte of its requests is the test's, and its connection is kept to look at."""
 
 import asyncio
+import ssl
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -23,14 +24,14 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Wire:
-    """`async with Wire(url) as wire`: one connection."""
+    """`async with Wire(url) as wire`: one connection; `tls` is what one begins with that is encrypted."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, tls: ssl.SSLContext | None = None) -> None:
         where = urlsplit(url)
-        self._host, self._port = where.hostname, where.port
+        self._host, self._port, self._tls = where.hostname, where.port, tls
 
     async def __aenter__(self) -> Self:
-        self._reader, self._writer = await asyncio.open_connection(self._host, self._port)
+        self._reader, self._writer = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -55,6 +56,18 @@ class Wire:
     def abort(self) -> None:
         """Hang up at once."""
         self._writer.transport.abort()
+
+    @property
+    def shown(self) -> bytes | None:
+        """Return the certificate that the other side showed, in DER."""
+        connection: ssl.SSLObject = self._writer.get_extra_info("ssl_object")
+        return connection.getpeercert(binary_form=True)
+
+    @property
+    def agreed(self) -> str | None:
+        """Return the protocol that both sides agreed on in the handshake."""
+        connection: ssl.SSLObject = self._writer.get_extra_info("ssl_object")
+        return connection.selected_alpn_protocol()
 
     async def until(self, words: bytes) -> bytes:
         """Read on until these bytes have come; return all up to and with them."""

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from gateway.cli import tiergate
 from gateway.config.schema import schema
+from tests.certificates import days_from_now, issue
 
 EXAMPLE = Path(__file__).parents[3] / "config" / "gateway.yaml"
 ENVIRON = {"DEEPINFRA_API_KEY": "sk-a", "NEBIUS_API_KEY": "sk-b", "CI_KEY": "0123456789abcdef", "NIGHTLY_KEY": "0123456789abcdeg"}
@@ -40,6 +41,23 @@ def test_the_example_names_each_variable_that_it_lacks() -> None:
         f"environment variable {name} is not set" for name in ENVIRON
     ]
     assert all(line.startswith(f"{EXAMPLE}:") for line in result.stderr.splitlines())
+
+
+def test_a_listener_without_a_sound_certificate_is_an_error_of_check_and_of_start(tmp_path: Path) -> None:
+    path = minimal(tmp_path, "https://a.example")
+    pems = issue(tmp_path, not_before=days_from_now(-9), not_after=days_from_now(-1))
+    lines = path.read_text().count("\n")
+    tls = f"{{cert: {pems.cert}, key: {tmp_path}/none.key}}"
+    path.write_text(f"{path.read_text()}api: {{tls: {tls}}}\nops: {{tls: {{cert: {pems.cert}, key: {pems.key}}}}}\n")
+    expected = [
+        f"{path}:{lines + 1}: api.tls.key: {tmp_path}/none.key cannot be read: No such file or directory",
+        f"{path}:{lines + 2}: ops.tls.cert: {pems.cert} has expired: it ended at ",
+    ]
+    for words in (["check", str(path)], ["serve", "--config", str(path)]):
+        result = CliRunner().invoke(tiergate, words, obj={})
+        found = result.stderr.splitlines()
+        assert (result.exit_code, len(found)) == (78, 2)
+        assert all(line.startswith(start) for line, start in zip(found, expected, strict=True))
 
 
 @pytest.mark.parametrize(("content", "message"), [(None, "cannot be read: No such file or directory"), ("", "the file is empty")])

@@ -18,6 +18,7 @@ from gateway.embedded.valkey import Valkey as Embedded
 from gateway.processes.desk import open_admission
 from gateway.processes.doctor import LATELY_S
 from gateway.processes.identity import Identity
+from tests.certificates import days_from_now, issue
 from tests.fakes.http_server import Call, HttpServer
 from tests.integration.load.served import Served, settings
 from tests.integration.processes.conditions import until
@@ -167,6 +168,19 @@ async def test_files_and_descriptors_are_looked_at(tmp_path: Path) -> None:
         assert (code, found["files"], found["descriptors"][0]) == (1, ("note", f"{path} may be read by everybody"), "problem")
         path.chmod(0o602)
         assert (await told(path))[1]["files"] == ("problem", f"{path} may be written by everybody")
+
+
+async def test_it_is_told_how_long_certificates_are_good_for_and_whose_keys_are_open(tmp_path: Path) -> None:
+    old = issue(tmp_path, "old", not_after=days_from_now(3.05))
+    new = issue(tmp_path, "new", not_after=days_from_now(60.05))
+    async with HttpServer(dated(timedelta())) as server:
+        path = configured(tmp_path, server.base_url, api={"tls": old.section}, ops={"tls": new.section})
+        code, found = await told(path)
+        assert (code, found["files"]) == (0, ("ok", "nobody else may read or write them")), "a certificate is for everybody"
+        states = [(found[what][0], found[what][1].partition(" days")[0]) for what in ("api certificate", "ops certificate")]
+        assert states == [("note", f"{old.cert} ends in 3.0"), ("ok", f"{new.cert} ends in 60.0")]
+        new.key.chmod(0o644)
+        assert (await told(path))[1]["files"] == ("note", f"{new.key} may be read by everybody")
 
 
 def test_what_a_front_has_to_allow_follows_the_file(tmp_path: Path) -> None:

@@ -66,8 +66,8 @@ async def test_an_error_whose_text_never_comes_is_one_all_the_same(walk: Scene) 
         (400, error("messages: at least one user message", code="invalid_value", param="messages"), "invalid_value"),
         (400, CONTEXT, "context_length_exceeded"),
         (400, error("flagged by our content policy", code="content_filter"), "content_filter"),
-        (413, error("Too large"), "invalid_value"),
-        (422, b'{"detail":[{"loc":["body","n"],"msg":"too many","type":"value_error"}]}', "invalid_value"),
+        (413, error("Too large"), "request_too_large"),
+        (422, b'{"detail":[{"loc":["body","n"],"msg":"too many","type":"value_error"}]}', "out_of_range"),
     ],
 )
 async def test_a_fault_of_the_clients_own_asks_nobody_else(status: int, body: bytes, code: str, walk: Scene) -> None:

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import re
 import shlex
 import signal
 import socket
+import ssl
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import httpx
 
+from gateway.cli.demo import CONFIG
+from tests.certificates import issue
 from tests.integration.processes.conditions import until, until_gone
 from tests.integration.processes.gateways import children
 
@@ -27,9 +31,9 @@ async def start(place: Path, *arguments: str) -> Process:
 
 
 @asynccontextmanager
-async def demo(place: Path) -> AsyncIterator[tuple[Process, list[str]]]:
+async def demo(place: Path, *arguments: str) -> AsyncIterator[tuple[Process, list[str]]]:
     """Run the demo; the value is the process and the commands that it printed."""
-    process = await start(place, "--port", "0", "--ops-port", "0")
+    process = await start(place, "--port", "0", "--ops-port", "0", *arguments)
     assert process.stdout is not None
     try:
         lines: list[str] = []
@@ -55,11 +59,16 @@ async def refused(place: Path, *arguments: str) -> tuple[int | None, str]:
 async def run(command: str) -> httpx.Response:
     """Send what a printed command would send."""
     words = [word for word in shlex.split(command)[1:] if word not in ("-s", "-i", "-N")]
+    trusted = ssl.create_default_context()
+    if words[0] == "--cacert":
+        trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as curl has it
+        trusted.load_verify_locations(words[1])
+        del words[:2]
     url, *rest = words
     options = list(zip(rest[::2], rest[1::2], strict=True))
     headers = dict(value.split(": ", 1) for name, value in options if name == "-H")
     body = next((value for name, value in options if name == "-d"), None)
-    async with httpx.AsyncClient(timeout=20.0) as client:
+    async with httpx.AsyncClient(timeout=20.0, verify=trusted) as client:
         return await client.request("POST" if body else "GET", url, headers=headers, content=body)
 
 
@@ -99,6 +108,17 @@ async def test_every_printed_command_does_what_it_says(tmp_path: Path) -> None:
         await until_gone(members)
     assert written(tmp_path) == ["var"]
     assert written(tmp_path / "var") == ["demo"]
+
+
+async def test_over_tls_the_printed_commands_do_it_too(tmp_path: Path) -> None:
+    pems = issue(tmp_path)
+    tls = f"tls: {{cert: {pems.cert}, key: {pems.key}}}"
+    path = tmp_path / "demo.yaml"
+    path.write_text(re.sub("port: (8080|8081)", rf"port: \1, {tls}", CONFIG.read_text()))
+    async with demo(tmp_path, "--config", str(path)) as (_, commands):
+        answer, _, _, _, usage = commands
+        assert (await run(answer)).status_code == 200
+        assert (await run(usage)).status_code == 200
 
 
 async def test_a_killed_demo_leaves_nothing_alive(tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ async def test_it_is_described(prefix: str, gate: Scene) -> None:
     operation, schemas = described["paths"][f"{prefix}/embeddings"]["post"], described["components"]["schemas"]
     assert [*operation["responses"]["200"]["content"]] == ["application/json"]
     assert set(schemas["CreateEmbeddingRequest"]["properties"]) == {
-        *("input", "encoding_format", "dimensions", "user", "service_tier", "fail_fast", "extra_body"),
+        *("input", "encoding_format", "dimensions", "user", "prompt_cache_key", "service_tier", "fail_fast", "extra_body"),
     }
     example = operation["requestBody"]["content"]["application/json"]["example"]
     answer = (await ask(gate, prefix=prefix, **{**example, "model": "m"})).json()

@@ -7,12 +7,8 @@ from gateway.config.not_yet import NOT_YET
 from tests.unit.config.reading import MINIMAL, findings, lines, read
 
 ASKED_FOR = {
-    "api.tls": "api: {tls: {cert: a, key: b}}",
-    "ops.tls": "ops: {tls: {cert: a, key: b}}",
     "redis.cells": "redis: {cells: 2}",
-    "telemetry.log_bodies": "telemetry: {log_bodies: true}",
 }
-
 
 CASES = {path: MINIMAL + text for path, text in ASKED_FOR.items()}
 

@@ -124,6 +124,19 @@ models: {a: {deployments: [{provider: p, model: m}], timeouts: {first_content: 2
     ]
 
 
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        ("info", "prompts and answers are written to the log, for whoever reads it"),
+        ("warning", "writes nothing at level warning: bodies are logged at info"),
+    ],
+)
+def test_that_bodies_are_logged_is_remarked_on(level: str, told: str) -> None:
+    text = f"telemetry: {{log_bodies: true, level: {level}}}"
+    assert lines(findings(text).errors) == []
+    assert lines(findings(text).warnings) == [f"telemetry.log_bodies: {told}"]
+
+
 def test_a_default_tier_without_entitlement_is_remarked_on() -> None:
     text = """
 plans: {p: {tiers: [default], default_tier: flex}}

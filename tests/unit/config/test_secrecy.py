@@ -1,8 +1,9 @@
 import pytest
 
 from gateway.config.check import check
+from gateway.config.secrecy import secrets_of
 from gateway.policy.credentials import digest, format_digest
-from tests.unit.config.reading import findings, lines, read
+from tests.unit.config.reading import config, findings, lines, read
 
 PEPPER = "0123456789abcdef"
 SECRET = "a-secret-of-this-test"
@@ -147,3 +148,24 @@ def test_a_token_of_the_admin_api_is_one_and_nobody_elses(tokens: str, found: li
 def test_the_admins_token_is_no_key() -> None:
     text = "ops: {admin_token: secret-of-the-key}\nkeys: [{name: k, secret: secret-of-the-key}]"
     assert lines(findings(text).errors) == ["ops.admin_token: has the same secret as the key 'k'"]
+
+
+def test_all_that_bearers_and_providers_are_known_by_is_found() -> None:
+    text = """
+ops: {admin_token: an-admin-token-0123, tokens: [{name: t, role: viewer, secret: another-token-0123}]}
+keys: [{name: k, secret: a-key-0123456789ab}, {name: d, digest: "hmac-sha256:%s"}]
+keys_pepper: a-pepper-0123456789
+redis: {url: "redis://:a-password@host"}
+""" % ("0" * 64)
+    found = config(text.replace("keys:", "database: {url: 'postgresql://u:p@h/d'}\nkeys:", 1))
+    assert {secret.reveal() for secret in secrets_of(found)} == {
+        "an-admin-token-0123",
+        "another-token-0123",
+        "a-key-0123456789ab",
+        "a-pepper-0123456789",
+    }
+    provider = (
+        "providers: {p: {base_url: 'https://a', api_keys: [a-credential, another-credential], headers: {x-account: an-account}}}"
+    )
+    whole = read(f"{provider}\nmodels: {{m: {{deployments: [{{provider: p, model: m}}]}}}}").config
+    assert {secret.reveal() for secret in secrets_of(whole)} == {"a-credential", "another-credential", "an-account"}
