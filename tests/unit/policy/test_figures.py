@@ -1,7 +1,7 @@
 import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import count, groupby
 from random import Random
 
 import pytest
@@ -182,14 +182,21 @@ def test_each_model_has_its_own_strategy() -> None:
 @pytest.mark.parametrize("strategy", [Strategy.LEAST_BUSY, Strategy.LATENCY])
 def test_the_credentials_of_a_deployment_stay_together_as_chance_had_them(strategy: Strategy) -> None:
     at = [deployment("m", provider(name, credentials=3)) for name in "01"]
-    of, figures = model("m", *at, strategy=strategy), Figures(Clock())
-    figures.expect("m/0", stream=False).ask("m/0")
+    of, clock, by = model("m", *at, strategy=strategy), Clock(), key()
+    figures = Figures(clock)
+    for name, seconds in (("m/0", 9.0), ("m/1", 1.0)):
+        stay = figures.expect(name, stream=False)
+        stay.ask(name)
+        clock.s += seconds
+        stay.answered(1)
     for seed in range(50):
-        plan = Planner(catalogue(of)).plan(
-            key(), request("m"), wish("default", key(), Endpoint.CHAT), dice=Random(seed).getrandbits(62)
-        )
-        accounts = [each.account for each in figures.ordered(plan, 1, stream=False).candidates]
-        assert accounts == [each.account for name in ("m/1", "m/0") for each in plan.candidates if each.account[0] == name]
+        dice = Random(seed).getrandbits(62)
+        plan = Planner(catalogue(of)).plan(by, request("m"), wish("default", by, Endpoint.CHAT), dice=dice)
+        for each in (EXPLORING, EXPLORING + 1):
+            accounts = [candidate.account for candidate in figures.ordered(plan, each, stream=False).candidates]
+            names = [name for name, _ in groupby(account[0] for account in accounts)]
+            assert len(names) == 2
+            assert accounts == [known.account for name in names for known in plan.candidates if known.account[0] == name]
 
 
 def test_tiers_keep_their_turn() -> None:
