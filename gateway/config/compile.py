@@ -16,7 +16,7 @@ from gateway.config.structs.serving import Breaker
 from gateway.config.structs.supply import CapacityLimits, Deployment, Model, ModelLimits, Provider
 from gateway.config.structs.tenancy import Budget, FlexGuards, Guards, Key, Org
 from gateway.policy import breaker as policy
-from gateway.policy import catalogue
+from gateway.policy import catalogue, means
 from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
 from gateway.policy.fallback import Fallback
@@ -93,6 +93,7 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
             offset_past_prompt=quirks.text_offset == "openai",
         ),
         forward_unknown_fields=provider.unknown_fields == "forward",
+        lacks=frozenset(provider.lacks),
         allow_store=provider.allow_store,
         hears_out=provider.on_disconnect == "drain",
         names_tier_always=provider.tier_echo == "always",
@@ -125,8 +126,9 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
 
 def _deployment(name: str, model: Model, deployment: Deployment, provider: catalogue.Provider) -> catalogue.Deployment:
     own, whole = deployment.capabilities or DeploymentCapabilities(), model.capabilities
+    known = {name: value for name, value in provider.nature.known_of(deployment.model).items() if getattr(whole, name) is None}
     written = {name: value for name, value in asdict(own).items() if value is not None}
-    can = replace(whole, **written)
+    can = replace(whole, **{**known, **written})
     return catalogue.Deployment(
         id=f"{name}/{deployment.provider}/{deployment.model}",
         provider=provider,
@@ -137,11 +139,14 @@ def _deployment(name: str, model: Model, deployment: Deployment, provider: catal
         limits=_capacity(deployment.limits),
         capabilities=None if _capabilities(can) == _capabilities(whole) else _capabilities(can),
         takes_priority=can.priority_field and "priority_field" not in provider.nature.idle_capabilities,
+        thinking=can.thinking or "budget",
     )
 
 
-def _capabilities(can: Capabilities) -> catalogue.Capabilities:
-    return catalogue.Capabilities(**{name: getattr(can, name) for name in catalogue.Capabilities.__struct_fields__})
+def _capabilities(can: Capabilities) -> means.Capabilities:
+    said = {name: value for name, value in asdict(can).items() if value is not None}
+    known = {name: said[name] for name in means.Capabilities.__struct_fields__ if name in said}
+    return means.Capabilities(**known, thinking_off=can.thinking != "always")
 
 
 def _priced(model: catalogue.Model, written: Model, pricing: Pricing) -> catalogue.Model:

@@ -16,6 +16,7 @@ from gateway.config.rights import enforced, rights
 from gateway.config.structs.supply import Provider, Quirks
 from gateway.config.structs.tenancy import KeyLimits, Limits, OrgLimits
 from gateway.policy.charges import Charge, Reach
+from gateway.policy.lacking import NEEDED
 from gateway.policy.limits import charges
 from gateway.providers import NATURES
 
@@ -128,6 +129,7 @@ def _providers(parsed: Parsed) -> Iterator[Problem]:
         where = ("providers", name)
         yield from _address(parsed, where, provider)
         yield from _dialect(parsed, where, provider)
+        yield from _lacks(parsed, where, provider)
         if provider.proxy is not None and provider.transport != "httpx":
             yield parsed.problem((*where, "proxy"), "needs transport: httpx")
         for header, value in provider.headers.items():
@@ -165,6 +167,14 @@ def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
         yield parsed.problem((*where, "api_version"), "is missing: only a base URL that ends in /openai/v1 goes without")
     if provider.api_version is not None and not is_classic:
         yield parsed.problem((*where, "api_version"), "is for dialect: azure, and a base URL that does not end in /v1")
+
+
+def _lacks(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Problem]:
+    for index, field in enumerate(provider.lacks):
+        if field in NEEDED:
+            yield parsed.problem((*where, "lacks", index), "cannot be left out: it is the gateway's to send or to obey")
+    if provider.lacks and not NATURES[provider.dialect].passes_fields:
+        yield parsed.problem((*where, "lacks"), f"means nothing in the dialect {provider.dialect}")
 
 
 def _is_token(name: str) -> bool:

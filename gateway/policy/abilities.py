@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from gateway.errors import InvalidValue, UnsupportedParameter
 from gateway.policy.capabilities import lacking, refusal, together
-from gateway.policy.catalogue import Deployment, Model
+from gateway.policy.catalogue import Deployment, Model, Provider
+from gateway.policy.lacking import lacked
 from gateway.policy.natures import unsaid
 from gateway.policy.ways import Way
 from gateway.wire.request import InferenceRequest
@@ -17,8 +18,10 @@ Tiers = tuple[tuple[Way, ...], ...]
 
 
 def differing(model: Model) -> bool:
-    """Return whether any of a model's deployments can do less than the model."""
-    return any(deployment.capabilities is not None for deployment in model.deployments)
+    """Return whether any of a model's deployments can do less than the model, or be told less of what most requests have."""
+    return any(
+        each.capabilities is not None or each.provider.nature.looks_closer or each.provider.lacks for each in model.deployments
+    )
 
 
 def able(tiers: Tiers, request: InferenceRequest) -> Tiers:
@@ -32,7 +35,12 @@ def able(tiers: Tiers, request: InferenceRequest) -> Tiers:
 def honours(deployment: Deployment, request: InferenceRequest) -> bool:
     """Return whether a deployment can do what a request of its model's asks for, and be told it."""
     can = deployment.capabilities
-    return (can is None or lacking(can, request) is None) and unsaid(deployment.provider.nature, request) is None
+    return (can is None or lacking(can, request) is None) and _untold(deployment.provider, request) is None
+
+
+def _untold(provider: Provider, request: InferenceRequest) -> str | None:
+    """Return the field of a request that a provider cannot be told, None where it can be told all of it."""
+    return lacked(provider.lacks, request) or unsaid(provider.nature, request)
 
 
 def _refused(ways: Sequence[Way], request: InferenceRequest) -> InvalidValue | UnsupportedParameter:
@@ -43,5 +51,5 @@ def _refused(ways: Sequence[Way], request: InferenceRequest) -> InvalidValue | U
         lack = lacking(can, request)
         if lack is not None:
             return refusal(model.name, can, lack)
-    field = unsaid(deployment.provider.nature, request)
+    field = _untold(deployment.provider, request)
     return UnsupportedParameter(f"The model '{model.name}' does not support '{field}'", param=field)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from gateway.policy.charging import Target
 from gateway.policy.estimates import longest_output_tokens
+from gateway.policy.steering import is_free, left_out
 from gateway.wire.fields import MOST_OUTPUT_TOKENS
 from gateway.wire.request import BOUNDS, Endpoint, InferenceRequest
 
@@ -40,10 +41,10 @@ def adjust(request: InferenceRequest, target: Target, org: str, *, is_bounded: b
         bound = min(longest_output_tokens(request, target.model), usual or MOST_OUTPUT_TOKENS)
         adjusted = adjust(replace(request, max_tokens=bound), target, org)
         return replace(adjusted, lowered=(f"{request.endpoint.bound}={bound}", *adjusted.lowered))
-    if ADJUSTABLE.isdisjoint(fields) and (max_tokens is None or most_tokens is None or max_tokens <= most_tokens):
-        return Adjusted(request)
     can = target.capabilities
-    changes: dict[str, bytes | None] = {}
+    changes: dict[str, bytes | None] = {} if is_free(can) else dict.fromkeys(left_out(can, request))
+    if not changes and ADJUSTABLE.isdisjoint(fields) and (max_tokens is None or most_tokens is None or max_tokens <= most_tokens):
+        return Adjusted(request)
     lowered: dict[str, int] = {}
     dropped: tuple[str, ...] = ()
     if max_tokens is not None and most_tokens is not None and max_tokens > most_tokens:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import NamedTuple
 
 from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter, UnsupportedPrompt
-from gateway.policy.catalogue import Capabilities, Deployment, Key, Model
+from gateway.policy.catalogue import Deployment, Key, Model
+from gateway.policy.means import Capabilities
+from gateway.policy.steering import is_free, unsteered
 from gateway.wire.pictures import has_pictures
 from gateway.wire.prompts import Prompt
 from gateway.wire.request import BOUNDS, TABLES, Endpoint, InferenceRequest
@@ -100,6 +102,8 @@ class Lack(NamedTuple):
 def lacking(can: Capabilities, request: InferenceRequest) -> Lack | None:
     """Return what a request needs beyond these capabilities, the endpoint aside; None where they are enough."""
     fields = request.fields
+    if not is_free(can) and (found := next(unsteered(can, request), None)) is not None:
+        return Lack(*found)
     if can.vision and NEEDING.isdisjoint(fields):
         return None
     for name, needs in NEEDS.items():

@@ -10,6 +10,7 @@ import msgspec
 
 from gateway.policy.breaker import USUAL_BREAKER, Breaker
 from gateway.policy.fallback import Fallback
+from gateway.policy.means import Capabilities
 from gateway.policy.natures import Nature
 from gateway.policy.prices import Price
 from gateway.policy.strategy import Strategy
@@ -136,6 +137,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     quirks: Quirks = Quirks()
     forward_unknown_fields: bool = True
+    lacks: frozenset[str] = frozenset()
+    """Fields of a body that it refuses."""
     allow_store: bool = False
     hears_out: bool = False
     """An answer whose client has left is read on for its usage; else the provider is cancelled."""
@@ -153,29 +156,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return f"Provider({self.name!r})"
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model or a deployment can do; a request that needs more is refused or sent to another deployment.
-
-    `endpoints` are those at which clients may ask for it, None all that its providers serve.
-    """
-
-    endpoints: tuple[Endpoint, ...] | None = None
-    tools: bool = True
-    vision: bool = True
-    logprobs: bool = True
-    max_logprobs: int = 20
-    regex: bool = False
-    suffix: bool = True
-    echo: bool = True
-    stop: int = 16
-    ignore_eos: bool = False
-
-
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """One model at one provider. `id` is `model/provider/upstream_model`; `max_concurrency` None is no ceiling.
 
     `cost` is what the operator pays for it, None where nobody knows. `capabilities` None are the model's, else they are fewer.
-    `takes_priority`: it is told by vLLM's `priority` how soon a request's tier has its turn.
+    `takes_priority`: it is told by vLLM's `priority` how soon a request's tier has its turn. `thinking` is `budget`,
+    `adaptive` or `always`: how Anthropic's dialect asks it to.
     """
 
     id: str
@@ -188,6 +174,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     cost: Price | None = None
     capabilities: Capabilities | None = None
     takes_priority: bool = False
+    thinking: str = "budget"
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,9 +11,10 @@ import msgspec
 
 from gateway.policy.accounts import credentials
 from gateway.policy.admission import Upstream
-from gateway.policy.catalogue import NO_LIMITS, Capabilities, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
+from gateway.policy.catalogue import NO_LIMITS, Deployment, Guards, Key, Limits, Model, Org, Tier, TierTerms
 from gateway.policy.charges import Charge, Reach
 from gateway.policy.limits import budget_charges, charges, uses
+from gateway.policy.means import Capabilities
 from gateway.policy.tiers import SPENDS_NO_RATES
 
 MOST_SLOTS = 2**31 - 1

@@ -52,6 +52,10 @@ def estimate(
     return Estimate(1, prompt, output, prompt + output)
 
 
+AN_HOUR, ESCAPE = b'1h"', b"\\u"
+"""Without one of these in it no request asks for what it says to be cached for an hour."""
+
+
 def longest_output_tokens(request: InferenceRequest, model: Model) -> int:
     """Return how long one choice may be where that must be known: as the client bounds it, else as the model itself does."""
     if request.max_tokens is not None:
@@ -63,7 +67,9 @@ def longest_output_tokens(request: InferenceRequest, model: Model) -> int:
 def most_spent(request: InferenceRequest, model: Model, tariff: Tariff) -> tuple[int, int]:
     """Return the most nano-USD and tokens that a request comes to whose answer is bound like that; its prompt is an estimate."""
     output = longest_output_tokens(request, model) * _choices(request)
-    return tariff.most_nano_usd(request.prompt_tokens, output), request.prompt_tokens + output
+    body = request.members.body
+    an_hour = AN_HOUR in body or ESCAPE in body
+    return tariff.most_nano_usd(request.prompt_tokens, output, an_hour=an_hour), request.prompt_tokens + output
 
 
 def _choices(request: InferenceRequest) -> int:

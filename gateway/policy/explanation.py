@@ -138,6 +138,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     output_nano_usd_per_token: float
     cached_input_nano_usd_per_token: float | None
     cache_write_nano_usd_per_token: float | None
+    cache_write_1h_nano_usd_per_token: float | None
     reasoning_nano_usd_per_token: float | None
     per_request_nano_usd: float
     steps: tuple[Above, ...]

@@ -5,11 +5,13 @@ the field. Fields at a value that asks for nothing need no words. Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 
 import msgspec
 from msgspec.structs import replace
 
 from gateway.wire.request import Endpoint, InferenceRequest
+from gateway.wire.talk import SYSTEM_ROLES, begun, beyond_messages, has_blank, has_custom_tool, is_openais_choice
 
 Asks = Callable[[InferenceRequest], str | None]
 """Returns the field by which a request asks for something, None where it does not."""
@@ -19,7 +21,9 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     """One dialect's.
 
     `lacks` are names of `ASKS`; `bounded`: it takes no request without a bound of the answer; `idle_quirks` are the fields of
-    `catalogue.Quirks` that it has no use for, `idle_capabilities` those of the configuration's capabilities.
+    `catalogue.Quirks` that it has no use for, `idle_capabilities` those of the configuration's capabilities; `models` are such
+    capabilities by patterns of its models' names, the first that fits; `passes_fields`: it sends the client's own fields, of
+    which a provider may lack some.
     """
 
     endpoints: frozenset[Endpoint] = frozenset(Endpoint)
@@ -27,6 +31,17 @@ class Nature(msgspec.Struct, frozen=True, kw_only=True):
     bounded: bool = False
     idle_quirks: tuple[str, ...] = ()
     idle_capabilities: tuple[str, ...] = ()
+    passes_fields: bool = True
+    models: Mapping[str, Mapping[str, object]] = {}
+
+    @property
+    def looks_closer(self) -> bool:
+        """Return whether it takes a look into what most requests have to tell whether all of it can be said."""
+        return not COMMON.isdisjoint(self.lacks)
+
+    def known_of(self, upstream_model: str) -> Mapping[str, object]:
+        """Return the capabilities that are known of a model by its name."""
+        return next((can for pattern, can in self.models.items() if fnmatchcase(upstream_model, pattern)), {})
 
     def without_store(self) -> "Nature":
         """Return the nature of a provider that may keep nothing, so that there is nothing to come back to."""
@@ -71,6 +86,28 @@ def _blank_stop(request: InferenceRequest) -> str | None:
     return "stop" if isinstance(sequences, tuple) and any(not sequence.strip() for sequence in sequences) else None
 
 
+def _custom_tools(request: InferenceRequest) -> str | None:
+    return "tools" if has_custom_tool(request.members.value("tools") or b"") else None
+
+
+def _allowed_tools(request: InferenceRequest) -> str | None:
+    return "tool_choice" if is_openais_choice(request.members.value("tool_choice") or b"") else None
+
+
+def _turns(request: InferenceRequest) -> str | None:
+    if request.endpoint is Endpoint.CHAT:
+        return beyond_messages(request.members.value("messages") or b"")
+    return "prompt" if request.endpoint is Endpoint.COMPLETIONS and has_blank(request.members.value("prompt") or b"") else None
+
+
+def _begun_schema(request: InferenceRequest) -> str | None:
+    """Return the field of a schema for an answer whose beginning is given: the whole could not be held to it."""
+    if request.endpoint is not Endpoint.CHAT or _format("json_schema")(request) is None:
+        return None
+    is_begun = begun(request.members.value("messages") or b"", SYSTEM_ROLES) is not None
+    return "response_format" if is_begun else None
+
+
 KEPT = ("previous_response_id", "conversation")
 """What asks for something that a provider keeps of other answers."""
 
@@ -88,14 +125,21 @@ ASKS: Mapping[str, Asks] = {
     "web_search": _filled("web_search_options"),
     "blank_stop": _blank_stop,
     "kept": _filled(*KEPT),
+    "begun_schema": _begun_schema,
+    "custom_tools": _custom_tools,
+    "allowed_tools": _allowed_tools,
+    "turns": _turns,
 }
 """What a request may ask for that a dialect may have no words for."""
+
+COMMON = frozenset({"custom_tools", "allowed_tools", "turns"})
+"""What is asked for inside fields that most requests have: looked for only where a deployment lacks it."""
 
 ASKING = frozenset(
     {"n", "logprobs", "logit_bias", "presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "stop_token_ids"}
     | {"functions", "response_format", "modalities", "audio", "web_search_options", "stop", *KEPT}
 )
-"""All fields that `ASKS` looks at: a request with none of them needs no closer look."""
+"""All fields that `ASKS` looks at, those of `COMMON` aside: a request with none of them needs no closer look."""
 
 
 def asks_much(request: InferenceRequest) -> bool:

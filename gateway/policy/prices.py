@@ -15,13 +15,15 @@ Exact = int | Fraction
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """Nano-USD a token, and `per_request` nano-USD.
 
-    `cached_input` and `cache_write` are parts of the input, `reasoning` is one of the output; None asks what the whole does.
+    `cached_input` and `cache_write` are parts of the input, `cache_write_1h` is one of `cache_write`, `reasoning` one of the
+    output; None asks what the whole does.
     """
 
     input: Exact
     output: Exact
     cached_input: Exact | None = None
     cache_write: Exact | None = None
+    cache_write_1h: Exact | None = None
     reasoning: Exact | None = None
     per_request: Exact = 0
 

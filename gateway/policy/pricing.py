@@ -35,6 +35,7 @@ class Fare(msgspec.Struct, frozen=True, gc=False):
     input: int
     cached_input: int
     cache_write: int
+    cache_write_1h: int
     output: int
     reasoning: int
     per_request: int
@@ -46,14 +47,17 @@ class Fare(msgspec.Struct, frozen=True, gc=False):
         amount = given * self.input + produced * self.output + self.per_request
         if cached or written:
             cached = min(cached, given)
-            amount += cached * self.cached_input + min(written, given - cached) * self.cache_write
+            written = min(written, given - cached)
+            amount += cached * self.cached_input + written * self.cache_write
+            amount += min(usage.cache_write_1h, written) * self.cache_write_1h
         if self.reasoning:
             amount += min(usage.reasoning, produced) * self.reasoning
         return -(-amount // self.scale)
 
-    def most_nano_usd(self, input_tokens: int, output_tokens: int) -> int:
+    def most_nano_usd(self, input_tokens: int, output_tokens: int, *, an_hour: bool) -> int:
         """Return the most that so many tokens cost, whatever part of them is cached, written to a cache or reasoning."""
-        dearest = self.input + max(0, self.cached_input, self.cache_write), self.output + max(0, self.reasoning)
+        written = self.cache_write + (max(0, self.cache_write_1h) if an_hour else 0)
+        dearest = self.input + max(0, self.cached_input, written), self.output + max(0, self.reasoning)
         return -(-(input_tokens * dearest[0] + output_tokens * dearest[1] + self.per_request) // self.scale)
 
 
@@ -112,13 +116,14 @@ class Tariff:
         """Return what an answer costs the operator, None where nobody knows."""
         return _cost_nano_usd(self._paid.get(self.tier if echo is None else echo.tier), usage)
 
-    def most_nano_usd(self, input_tokens: int, output_tokens: int) -> int:
+    def most_nano_usd(self, input_tokens: int, output_tokens: int, *, an_hour: bool = True) -> int:
         """Return the most that so many tokens cost, whichever tier is echoed and whatever part of them has a price of its own.
 
-        A model without a price costs nothing that anybody knows; `check` lets none be reached under a budget.
+        `an_hour` is False where none can be written to a cache for so long. A model without a price costs nothing that anybody
+        knows; `check` lets none be reached under a budget.
         """
         reached = (fare for ready in self._charged.values() for fare in ready if fare.above < input_tokens)
-        return max((fare.most_nano_usd(input_tokens, output_tokens) for fare in reached), default=0)
+        return max((fare.most_nano_usd(input_tokens, output_tokens, an_hour=an_hour) for fare in reached), default=0)
 
 
 FREE = Tariff()
@@ -163,12 +168,13 @@ def fares(rates: Stepped, multiplier: Fraction) -> Fares:
 
 
 def _fare(above: int, rates: Rates, multiplier: Fraction) -> Fare:
-    parts = (rates.input, rates.cached_input, rates.cache_write, rates.output, rates.reasoning, rates.per_request)
-    wholes = (rates.input, rates.input, rates.input, rates.output, rates.output, 0)
+    written = rates.input if rates.cache_write is None else rates.cache_write
+    parts = (rates.input, rates.cached_input, written, rates.cache_write_1h, rates.output, rates.reasoning, rates.per_request)
+    wholes = (rates.input, rates.input, rates.input, written, rates.output, rates.output, 0)
     exact = [(whole if part is None else part) * multiplier for part, whole in zip(parts, wholes, strict=True)]
     scale = lcm(*(amount.denominator for amount in exact))
-    given, cached, written, produced, reasoning, once = (int(amount * scale) for amount in exact)
-    return Fare(above, given, cached - given, written - given, produced, reasoning - produced, once, scale)
+    given, cached, new, hour, produced, reasoning, once = (int(amount * scale) for amount in exact)
+    return Fare(above, given, cached - given, new - given, hour - new, produced, reasoning - produced, once, scale)
 
 
 def _cost_nano_usd(ready: Fares | None, usage: Usage) -> int | None:

@@ -13,6 +13,7 @@ from gateway.policy.charging import Target
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
+from gateway.policy.lacking import lacked
 from gateway.policy.natures import KEPT, unsaid
 from gateway.policy.prices import Exact, Price, Stepped
 from gateway.policy.pricing import Tariff
@@ -140,7 +141,11 @@ def unable(deployment: Deployment, key: Key, request: InferenceRequest) -> str |
         return _cannot_serve(deployment, request)
     can = deployment.capabilities
     if can is not None and (lack := lacking(can, request)) is not None:
+        if lack.capability == "thinking_off":
+            return "its capabilities.thinking is always"
         return f"its capabilities.{lack.capability} is {str(getattr(can, lack.capability)).lower()}"
+    if (field := lacked(deployment.provider.lacks, request)) is not None:
+        return f"providers.{deployment.provider.name}.lacks has '{field}'"
     field = unsaid(deployment.provider.nature, request)
     return None if field is None else _cannot_say(deployment, field)
 
@@ -256,6 +261,7 @@ def rates(price: Price, sold: Stepped, tariff: Tariff) -> Rates:
         output_nano_usd_per_token=figure(sold.output),
         cached_input_nano_usd_per_token=None if sold.cached_input is None else figure(sold.cached_input),
         cache_write_nano_usd_per_token=None if sold.cache_write is None else figure(sold.cache_write),
+        cache_write_1h_nano_usd_per_token=None if sold.cache_write_1h is None else figure(sold.cache_write_1h),
         reasoning_nano_usd_per_token=None if sold.reasoning is None else figure(sold.reasoning),
         per_request_nano_usd=figure(sold.per_request),
         steps=tuple(steps),

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 
+from gateway.policy.steering import USUAL
 from gateway.providers.anthropic_messages import Block
 from gateway.wire.request import InferenceRequest
 
@@ -16,8 +18,11 @@ SHARES: Mapping[object, float] = {"minimal": 0.1, "low": 0.2, "medium": 0.5, "hi
 EFFORTS: Mapping[object, object] = {"minimal": "low"}
 """What a model that chooses its own budget calls an effort, where the word is another."""
 
-USUAL: Mapping[str, tuple[object, ...]] = {"temperature": (None, 1), "top_p": (None, 1), "top_k": (None, 0, -1)}
-"""How tokens are picked where nobody asks for anything else."""
+BUDGET = "budget"
+"""How those models think that are told how many tokens to think; others choose themselves."""
+
+ADAPTIVE: Block = {"type": "adaptive", "display": "summarized"}
+OFF: Block = {"type": "disabled"}
 
 decode = msgspec.json.Decoder().decode
 
@@ -39,24 +44,26 @@ class Leave(msgspec.Struct, frozen=True):
     goes_on: bool
 
 
-def generation(request: InferenceRequest, leave: Leave, *, adaptive: bool) -> Generation:
+def generation(request: InferenceRequest, leave: Leave, thinking: str) -> Generation:
     """Return how the answer is asked for; the model is not asked to think where Messages would refuse it.
 
-    It would where a tool has to be called, where the bound leaves no room, and, for a budget of ours, in the middle of a turn:
-    what was thought at its beginning is nothing that clients of OpenAI's have.
+    `thinking` is a deployment's. Messages would where a tool has to be called, where the bound leaves no room, and, for a budget
+    of ours, in the middle of a turn: what was thought at its beginning is nothing that clients of OpenAI's have.
     """
     asked = {name: decode(request.leaving(name) or b"null") for name in USUAL}
     sampling = {name: value for name, value in asked.items() if value not in USUAL[name]}
     effort = request.fields.get("reasoning_effort")
+    adaptive = thinking != BUDGET
     if effort in (None, "none"):
-        return _unthinking(sampling, frozenset())
+        made = _unthinking(sampling, frozenset())
+        # Some of those that choose their own budget think unless they are told not to.
+        return replace(made, members={"thinking": OFF, **made.members}) if adaptive and effort else made
     if leave.forced or not (adaptive or (leave.bound > FEWEST_THINKING_TOKENS and not leave.goes_on)):
         return _unthinking(sampling, frozenset({"reasoning_effort"}))
     # A model that thinks takes no word on how its tokens are picked.
     left = frozenset(sampling)
     if adaptive:
-        thinking: Block = {"type": "adaptive", "display": "summarized"}
-        return Generation({"thinking": thinking}, {"effort": EFFORTS.get(effort, effort)}, left)
+        return Generation({"thinking": ADAPTIVE}, {"effort": EFFORTS.get(effort, effort)}, left)
     budget = max(FEWEST_THINKING_TOKENS, int(leave.bound * SHARES[effort]))
     return Generation({"thinking": {"type": "enabled", "budget_tokens": budget}}, left=left)
 

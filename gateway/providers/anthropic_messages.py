@@ -1,7 +1,7 @@
 """OpenAI's conversation in Anthropic's words: `messages` become `system` and `messages` (Messages API of 2023-06-01).
 
 Results of tools are told by the user there, and turns of one speaker in a row are one turn. What has no counterpart is left as it
-is, so that the provider refuses it in its own words. Pure.
+is, so that the provider refuses it in its own words. Texts without a word are left out, since Messages refuses them. Pure.
 """
 
 import re
@@ -10,9 +10,10 @@ from hashlib import blake2b
 
 import msgspec
 
-Block = dict[str, object]
+from gateway.providers.anthropic_files import file_block, source
+from gateway.wire.talk import SYSTEM_ROLES, is_blank
 
-SYSTEM_ROLES = ("system", "developer")
+Block = dict[str, object]
 
 SOUND_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What a tool call may be called; other providers, whose calls may stand in a conversation, go further."""
@@ -37,10 +38,10 @@ class Conversation(msgspec.Struct, frozen=True):
     messages: list[Turn]
 
     @property
-    def awaits_tools(self) -> bool:
-        """Return whether the answer goes on from the results of tools, in the middle of the assistant's turn."""
-        last = self.messages[-1].content if self.messages else []
-        return any(isinstance(block, dict) and block.get("type") == "tool_result" for block in last)
+    def goes_on(self) -> bool:
+        """Return whether the answer is the middle of a turn: behind the results of tools, or where its beginning is given."""
+        last = self.messages[-1] if self.messages else Turn("user", [])
+        return last.role == "assistant" or any(map(_is_result, last.content))
 
 
 def conversation(raw: bytes) -> Conversation:
@@ -57,7 +58,26 @@ def conversation(raw: bytes) -> Conversation:
             turns[-1].content += turn.content
         elif turn.content:
             turns.append(turn)
+    for turn in turns:
+        # Messages wants the results of tools in front of all else that the user says; otherwise the order stays.
+        turn.content.sort(key=_is_result, reverse=True)
+    if system and not turns:
+        # Messages takes no conversation without a turn; OpenAI's models answer what only the system says.
+        system, turns = [], [Turn("user", system)]
+    if turns and turns[-1].role == "assistant":
+        _trim(turns[-1].content)
     return Conversation(system, turns)
+
+
+def _is_result(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_result"
+
+
+def _trim(begun: list[object]) -> None:
+    """Take the white space off the end of an answer that is begun: Messages refuses to go on from there."""
+    last = begun[-1]
+    if isinstance(last, dict) and last.get("type") == "text" and isinstance(last.get("text"), str):
+        begun[-1] = {**last, "text": last["text"].rstrip()}
 
 
 def _turn(message: Block) -> Turn:
@@ -67,7 +87,7 @@ def _turn(message: Block) -> Turn:
         return Turn("user", [result | ({"content": content} if content else {})])
     if message["role"] == "assistant":
         calls = message.get("tool_calls")
-        content += [_text(refusal) for refusal in [message.get("refusal")] if refusal]
+        content += [_text(refusal) for refusal in [message.get("refusal")] if not is_blank(refusal)]
         content += map(_call, calls if isinstance(calls, list) else [])
     return Turn(message["role"], content)
 
@@ -77,9 +97,9 @@ def _blocks(content: object) -> Iterator[object]:
     if isinstance(content, list):
         for part in content:
             block = _block(part) if isinstance(part, dict) else part
-            if not (isinstance(block, dict) and block.get("type") == "text" and not block.get("text")):
+            if not (isinstance(block, dict) and block.get("type") == "text" and is_blank(block.get("text"))):
                 yield block
-    elif content:
+    elif not is_blank(content):
         yield _text(content)
 
 
@@ -93,23 +113,14 @@ def _block(part: Block) -> Block:
         case "image_url":
             image = part.get("image_url")
             url = image.get("url") if isinstance(image, dict) else image
-            found = {"type": "image", "source": _source(url)}
+            found = {"type": "image", "source": source(url)}
         case "file" if isinstance(file := part.get("file"), dict) and "file_data" in file:
-            found = {"type": "document", "source": _source(file["file_data"])}
-            found |= {"title": file["filename"]} if file.get("filename") else {}
+            found = file_block(file)
     return found | {MARK: part[MARK]} if MARK in part else found
 
 
 def _text(text: object) -> Block:
     return {"type": "text", "text": text}
-
-
-def _source(url: object) -> Block:
-    """Return where a file is: in the `data:` URL itself, or wherever else a URL leads."""
-    head, found, data = url.partition(",") if isinstance(url, str) else ("", "", "")
-    if found and head.startswith("data:") and head.endswith(";base64"):
-        return {"type": "base64", "media_type": head[len("data:") :].partition(";")[0], "data": data}
-    return {"type": "url", "url": url}
 
 
 def _call(call: object) -> object:

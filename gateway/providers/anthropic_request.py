@@ -5,21 +5,26 @@ never get here: `NATURE` keeps them out of the plan. Pure.
 """
 
 import re
+from collections.abc import Set
 
 import msgspec
 
 from gateway.policy.catalogue import Deployment, Tier
 from gateway.policy.natures import Nature
-from gateway.providers.anthropic_generation import USUAL, Leave, generation
+from gateway.policy.steering import USUAL
+from gateway.providers.anthropic_generation import Leave, generation
 from gateway.providers.anthropic_messages import Block, conversation
+from gateway.providers.anthropic_models import MODELS
+from gateway.providers.anthropic_schema import closed
 from gateway.providers.anthropic_tools import is_forced, tools
+from gateway.providers.anthropic_user import user_id
 from gateway.wire.request import Endpoint, InferenceRequest
 
 NATURE = Nature(
     endpoints=frozenset({Endpoint.CHAT, Endpoint.MESSAGES}),
     lacks=frozenset(
         {"choices", "logprobs", "logit_bias", "penalties", "repetition_penalty", "token_rules", "functions"}
-        | {"json_object", "regex", "sound", "web_search", "blank_stop"}
+        | {"json_object", "regex", "sound", "web_search", "blank_stop", "begun_schema", "custom_tools", "allowed_tools", "turns"}
     ),
     bounded=True,
     idle_quirks=(
@@ -27,6 +32,8 @@ NATURE = Nature(
         "finish_chunk_usage",
     ),
     idle_capabilities=("priority_field",),
+    models=MODELS,
+    passes_fields=False,
 )
 
 USUAL_MAX_TOKENS = 8_192
@@ -58,8 +65,10 @@ def translate(request: InferenceRequest, deployment: Deployment, tier: Tier) -> 
     """Return the body of a call. Raises `msgspec.DecodeError` and `RecursionError` for what only looked like JSON."""
     said, offered = conversation(request.leaving("messages") or b"[]"), tools(request)
     bound = request.max_tokens or USUAL_MAX_TOKENS
-    leave = Leave(bound=bound, forced=is_forced(offered), goes_on=said.awaits_tools)
-    made = generation(request, leave, adaptive=deployment.provider.quirks.adaptive_thinking)
+    leave = Leave(bound=bound, forced=is_forced(offered), goes_on=said.goes_on)
+    is_adaptive = deployment.provider.quirks.adaptive_thinking
+    made = generation(request, leave, "adaptive" if is_adaptive else deployment.thinking)
+    schema, user = _schema(request), user_id(request)
     members: Block = {
         "model": deployment.upstream_model,
         "max_tokens": bound,
@@ -67,27 +76,33 @@ def translate(request: InferenceRequest, deployment: Deployment, tier: Tier) -> 
         "messages": said.messages,
         **offered,
         **made.members,
-        "output_config": {**made.config, **_format(request)},
+        "output_config": made.config if schema is None else {**made.config, "format": {"type": "json_schema", "schema": schema}},
         "stop_sequences": request.fields.get("stop"),
         "service_tier": deployment.provider.tiers.get(tier),
+        "metadata": {"user_id": user} if user else None,
         "stream": request.stream,
     }
     # What is empty is left out, but 0 is a temperature.
     body = {name: value for name, value in members.items() if value or name in made.members or name == "messages"}
-    return Translated(encode(body), _dropped(request, made.left), made.lowered)
+    is_free = _form(request).get("type") == "json_schema" and schema is None
+    left = made.left | ({"response_format"} if is_free else set())
+    return Translated(encode(body), _dropped(request, left, {"user"} if user else set()), made.lowered)
 
 
-def _format(request: InferenceRequest) -> Block:
-    """Return the schema that the answer is to keep to."""
+def _form(request: InferenceRequest) -> Block:
     asked = decode(request.leaving("response_format") or b"null")
-    named = asked.get("json_schema") if isinstance(asked, dict) else None
-    schema = named.get("schema") if isinstance(named, dict) else None
-    return {} if schema is None else {"format": {"type": "json_schema", "schema": schema}}
+    return asked if isinstance(asked, dict) else {}
 
 
-def _dropped(request: InferenceRequest, left: frozenset[str]) -> tuple[str, ...]:
+def _schema(request: InferenceRequest) -> object:
+    """Return the schema that the answer is to keep to, None where there is none."""
+    named = _form(request).get("json_schema")
+    return closed(named.get("schema")) if isinstance(named, dict) else None
+
+
+def _dropped(request: InferenceRequest, left: Set[str], told: Set[str]) -> tuple[str, ...]:
     """Return the fields that do not travel, in the client's order. What the model could not take was reported before."""
     raws = request.members.raws
     unknown = {name for name, raw in raws.items() if name not in TAKEN and bytes(raw) != b"null" and SAFE_NAME.fullmatch(name)}
-    gone = left | {name for name in unknown if request.changes.get(name, b"") is not None}
+    gone = left | {name for name in unknown - told if request.changes.get(name, b"") is not None}
     return tuple(name for name in raws if name in gone)

@@ -1,4 +1,4 @@
-"""OpenAI's `tools`, `tool_choice` and `parallel_tool_calls` in Anthropic's words. `strict` has no counterpart there.
+"""OpenAI's `tools`, `tool_choice` and `parallel_tool_calls` in Anthropic's words.
 
 What is no function, such as a tool of the provider's own, is left as it is. Pure.
 """
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gateway.providers.anthropic_messages import MARK, Block
+from gateway.providers.anthropic_schema import closed
 from gateway.wire.request import InferenceRequest
 
 CHOICES: Mapping[str, str] = {"auto": "auto", "none": "none", "required": "any"}
@@ -45,6 +46,8 @@ def _tool(tool: Block) -> Block:
     if function.get("description"):
         found["description"] = function["description"]
     found["input_schema"] = {"type": "object", **schema} if isinstance(schema, dict) else schema
+    if function.get("strict") is True:
+        found |= {"input_schema": closed(found["input_schema"]), "strict": True}
     return found | {MARK: tool[MARK]} if MARK in tool else found
 
 

@@ -35,6 +35,7 @@ class Figures:
         """The word that asks for the tier that served."""
         self.has_news = False
         self._prompt: Mapping[str, int] = {}
+        self._hour = 0
         self._output = 0
         self._thinking: int | None = None
 
@@ -47,6 +48,8 @@ class Figures:
         if any(told.values()):
             # No prompt is empty: some tell zeros at the end, where they know nothing.
             self._prompt = {**self._prompt, **told}
+        written = stated.get("cache_creation")
+        self._hour = (_tokens(written.get("ephemeral_1h_input_tokens")) if isinstance(written, dict) else None) or self._hour
         output, details = _tokens(stated.get("output_tokens")), stated.get("output_tokens_details")
         self._output = self._output if output is None else output
         thinking = _tokens(details.get("thinking_tokens")) if isinstance(details, dict) else None
@@ -62,6 +65,8 @@ class Figures:
         details = {"cached_tokens": self._prompt.get("cache_read_input_tokens", 0)}
         if written := self._prompt.get("cache_creation_input_tokens", 0):
             details["cache_write_tokens"] = written
+            if self._hour:
+                details["cache_write_1h_tokens"] = self._hour
         found: dict[str, object] = {
             "prompt_tokens": prompt,
             "completion_tokens": output,

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gateway.errors import InvalidJson, Unprocessable
 from gateway.faults import Failed
 from gateway.policy.catalogue import Deployment, Provider, Tier
+from gateway.policy.lacking import is_idle
 from gateway.policy.natures import Nature
 from gateway.policy.tiers import PRIORITIES
 from gateway.providers import embeddings, responses
@@ -74,6 +75,8 @@ class OpenAI:
         self._headers = headers_of(provider, accept="application/json", **own)
         self._stream_headers = headers_of(provider, accept="text/event-stream", **own)
         self._provider = provider
+        self._lacked = dict.fromkeys(provider.lacks)
+        self._passed = {endpoint: fields - provider.lacks for endpoint, fields in PASSED.items()}
         self._account = account_names(provider)
 
     def call(self, request: InferenceRequest, deployment: Deployment, tier: Tier, *, last: bool) -> Call:
@@ -90,12 +93,12 @@ class OpenAI:
         edited: dict[str, bytes | None] = {}
         dropped: list[str] = []
         raws = request.members.raws
-        for name in raws.keys() - PASSED[request.endpoint]:
+        for name in raws.keys() - self._passed[request.endpoint]:
             if name in OBEYED_OF[request.endpoint]:
                 edited[name] = None
             elif self._is_withheld(name, request) or (name == PRIORITY and deployment.takes_priority):
                 edited[name] = None
-                if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name):
+                if not self._says_nothing(name, bytes(raws[name])) and SAFE_NAME.fullmatch(name):
                     dropped.append(name)
         edited |= request.changes
         path, edited["model"] = self._place(request.endpoint, deployment)
@@ -105,6 +108,8 @@ class OpenAI:
             edited |= self._terms(request, tier, last=last)
         elif not provider.quirks.embeddings_base64 and "encoding_format" in raws:
             edited["encoding_format"] = None
+        # What the gateway itself makes of a field is refused no less.
+        edited |= self._lacked
         return Call(
             path=path,
             headers=self._stream_headers if request.stream else self._headers,
@@ -177,7 +182,15 @@ class OpenAI:
         if name == "store":
             # Of Responses nothing is lost to a client that wants nothing kept: it is said for all.
             return not provider.allow_store and not (request.endpoint is Endpoint.RESPONSES and not request.fields.get("store"))
-        return name in NEVER_SENT or not (provider.forward_unknown_fields or name in TABLES[request.endpoint].fields)
+        return (
+            name in NEVER_SENT
+            or name in provider.lacks
+            or not (provider.forward_unknown_fields or name in TABLES[request.endpoint].fields)
+        )
+
+    def _says_nothing(self, name: str, raw: bytes) -> bool:
+        """Return whether nothing is lost that is left out."""
+        return raw == b"null" or (name in self._provider.lacks and is_idle(name, raw))
 
     def _stream_options(self, request: InferenceRequest) -> bytes | None:
         if not self._provider.quirks.stream_options:

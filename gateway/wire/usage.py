@@ -15,6 +15,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reasoning: int = 0
     cache_write: int = 0
     """What was read in full and cached for the next request."""
+    cache_write_1h: int = 0
+    """What of that is kept for an hour."""
 
     @property
     def total(self) -> int:
@@ -40,8 +42,9 @@ def read_usage(stated: object, before: Usage | None = None, *, reasoning_outside
 
     Figures that cannot be meant (negative, beyond `MOST_TOKENS`, no number) count as absent; a fraction is cut off. What is
     absent is what is left of the total, else what was reported `before`. More cached than input tokens, or more reasoning than
-    output, is read as all of them; what was cached anew is at most the rest of the input. Where `reasoning_outside` is said of
-    the provider, its output count leaves reasoning out: the output is both, or what is left of the total where that is more.
+    output, is read as all of them; what was cached anew is at most the rest of the input, and of it what is kept for an hour.
+    Where `reasoning_outside` is said of the provider, its output count leaves reasoning out: the output is both, or what is left
+    of the total where that is more.
     """
     if not isinstance(stated, dict):
         return None
@@ -51,17 +54,24 @@ def read_usage(stated: object, before: Usage | None = None, *, reasoning_outside
     total, known = _tokens(stated.get("total_tokens")), before or NOTHING
     given = _rest(total, completion, known.input) if prompt is None else prompt
     produced = _rest(total, prompt, known.output) if completion is None else completion
-    cached, written, reasoning = known.cached, known.cache_write, known.reasoning
+    cached, written, hour, reasoning = known.cached, known.cache_write, known.cache_write_1h, known.reasoning
     if isinstance(parts := stated.get("prompt_tokens_details"), dict):
         cached = _part(parts.get("cached_tokens"), cached)
         written = _part(parts.get("cache_write_tokens"), written)
+        hour = _part(parts.get("cache_write_1h_tokens"), hour)
     if isinstance(parts := stated.get("completion_tokens_details"), dict):
         reasoning = _part(parts.get("reasoning_tokens"), reasoning)
     if reasoning_outside and completion is not None:
         produced = max(completion + reasoning, 0 if total is None else total - given)
     cached = min(cached, given)
+    written = min(written, given - cached)
     return Usage(
-        input=given, output=produced, cached=cached, reasoning=min(reasoning, produced), cache_write=min(written, given - cached)
+        input=given,
+        output=produced,
+        cached=cached,
+        reasoning=min(reasoning, produced),
+        cache_write=written,
+        cache_write_1h=min(hour, written),
     )
 
 

@@ -55,6 +55,10 @@ RATES = {
 }
 TIERS = ("priority", "flex")
 
+AN_HOUR = {"anthropic": Decimal(2)}
+"""What a token costs that is cached for an hour, by the input's price, where the package does not say it. As of 2026-11-30:
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching"""
+
 FINEST = Decimal("0.000001")
 """USD per million tokens, as fine as our files write them: a millionth is a thousandth of a nano-USD a token."""
 
@@ -87,9 +91,19 @@ def lines(head: Price, providers: dict[str, Price]) -> str:
 def entry(provider: Any, today: date) -> Price:
     """Return what the catalogue says of a provider: its models in the package's order, since the first that fits counts."""
     models = [found for model in provider.models if (found := listed(model, today)) is not None]
+    if (times := AN_HOUR.get(provider.id)) is not None:
+        for price in (price for model in models for price in model["prices"]):
+            kept_an_hour(price, times)
     url = None if provider.id in SAME_URL else prefix(provider.api_pattern)
     like = [each for each in provider.fallback_model_providers or () if each != provider.id]
     return {"presets": PRESETS.get(provider.id, []), "urls": [] if url is None else [url], "like": like, "models": models}
+
+
+def kept_an_hour(price: Price, times: Decimal) -> None:
+    """Add what caching for an hour costs to a price, its steps and its tiers, wherever caching has a price."""
+    for part in (price, *price.get("steps", ()), *price.get("tiers", {}).values()):
+        if "cache_write" in part and "input" in part:
+            part["cache_write_1h"] = f"{(Decimal(part['input']) * times).normalize():f}"
 
 
 def prefix(pattern: str) -> str | None:

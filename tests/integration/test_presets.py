@@ -44,6 +44,9 @@ def settings() -> dict[str, Any]:
     models["both"] = {
         "deployments": [{"provider": "deepinfra", "model": "up-both"}, {"provider": "acme", "model": "up", "order": 2}]
     }
+    models["wide"] = {
+        "deployments": [{"provider": "groq", "model": "up-wide"}, {"provider": "deepinfra", "model": "up", "order": 2}]
+    }
     return {**config({}, models), "providers": providers}
 
 
@@ -94,6 +97,31 @@ async def test_a_preset_says_what_the_file_does_not(at: Scene) -> None:
     request, body = sent(at)
     assert (request.path, request.header("authorization")) == ("/openai/v1/chat/completions", "Bearer sk-groq")
     assert body == {"model": "up-groq", "service_tier": "on_demand"}
+
+
+@pytest.mark.parametrize(
+    ("name", "hints"),
+    [("groq", ("prompt_cache_key", "safety_identifier", "verbosity")), ("mistral", ("metadata", "seed", "user", "verbosity"))],
+)
+async def test_a_preset_leaves_out_what_its_vendor_refuses(name: str, hints: tuple[str, ...], at: Scene) -> None:
+    fields: dict[str, Any] = {**dict.fromkeys(hints, 1), "prompt_cache_key": "k", "user": "u"}
+    answer = await at.ask(model=name, **fields)
+    assert answer.status_code == 200
+    assert answer.headers["x-gateway-dropped-params"] == ", ".join(hints)
+    assert not {*hints} & sent(at)[1].keys()
+
+
+async def test_what_a_vendor_lacks_is_for_another(at: Scene) -> None:
+    for fields in ({"logprobs": True}, {"n": 2}, {"logit_bias": {"5": 1}}):
+        answer = await at.ask(model="wide", **fields)
+        assert (answer.status_code, answer.headers["x-gateway-provider"]) == (200, "deepinfra")
+        answer = await at.ask(model="groq", **fields)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (400, "unsupported_parameter", next(iter(fields)))
+    answer = await at.ask(model="wide", logprobs=False, n=1)
+    assert answer.headers["x-gateway-provider"] == "groq"
+    assert sent(at)[1] == {"model": "up-wide", "service_tier": "on_demand"}
+    assert "x-gateway-dropped-params" not in answer.headers
 
 
 async def test_a_preset_serves_completions_through_chat_where_the_vendor_has_none(at: Scene) -> None:

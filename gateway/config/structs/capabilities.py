@@ -1,6 +1,6 @@
 """What models can do, and at which of their deployments less."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -9,6 +9,7 @@ from gateway.wire.request import Endpoint
 
 Endpoints = Annotated[tuple[Endpoint, ...], msgspec.Meta(min_length=1)]
 MostLogprobs = Annotated[int, msgspec.Meta(ge=0, le=100)]
+Thinking = Literal["budget", "adaptive", "always"]
 MostStops = Annotated[int, msgspec.Meta(ge=0, le=128)]
 
 
@@ -16,7 +17,8 @@ class Capabilities(Section, frozen=True, kw_only=True):
     """What a model can do. A request that needs more goes to another deployment, or is refused.
 
     `endpoints` are those at which clients may ask for it; absent, all that its providers serve. `priority_field`: its deployments
-    run vLLM's priority scheduling, and are told the tier by `priority`.
+    run vLLM's priority scheduling, and are told the tier by `priority`. What says nothing of `thinking` and what follows it is as
+    the provider's dialect knows the model by its name, else `budget` and true.
     """
 
     endpoints: Endpoints | None = None
@@ -30,6 +32,11 @@ class Capabilities(Section, frozen=True, kw_only=True):
     stop: MostStops = 16
     ignore_eos: bool = False
     priority_field: bool = False
+    thinking: Thinking | None = None
+    sampling: bool | None = None
+    temperature_with_top_p: bool | None = None
+    forced_tools: bool | None = None
+    prefill: bool | None = None
 
 
 class DeploymentCapabilities(Section, frozen=True, kw_only=True):
@@ -49,3 +56,8 @@ class DeploymentCapabilities(Section, frozen=True, kw_only=True):
     stop: MostStops | None = None
     ignore_eos: bool | None = None
     priority_field: bool | None = None
+    thinking: Thinking | None = None
+    sampling: bool | None = None
+    temperature_with_top_p: bool | None = None
+    forced_tools: bool | None = None
+    prefill: bool | None = None

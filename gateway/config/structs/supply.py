@@ -53,7 +53,8 @@ class Provider(Section, frozen=True, kw_only=True):
     what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential; `api_keys` are
     several, of which a request takes any. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through.
     `tier_echo` is what an answer means that names no tier: that it had the one that was sent, or (`when_applied`) default where
-    that is lower. `api_version` is that of Azure's classic endpoint.
+    that is lower. `api_version` is that of Azure's classic endpoint. `lacks` are fields of a body that it
+    refuses.
     """
 
     preset: PresetName | None = None
@@ -67,6 +68,7 @@ class Provider(Section, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     allow_http: bool = False
     unknown_fields: Literal["forward", "drop"] = "forward"
+    lacks: tuple[Text, ...] = ()
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     transport: Literal["http1", "httpx"] = "http1"
     headers: dict[str, Secret] = {}
@@ -120,6 +122,7 @@ class PartRates(Section, frozen=True, kw_only=True):
     output: UsdPerMillion | None = None
     cached_input: UsdPerMillion | None = None
     cache_write: UsdPerMillion | None = None
+    cache_write_1h: UsdPerMillion | None = None
     reasoning: UsdPerMillion | None = None
     per_request: Factor | None = None
 
@@ -147,6 +150,7 @@ class Price(Section, frozen=True, kw_only=True):
     output: UsdPerMillion
     cached_input: UsdPerMillion | None = None
     cache_write: UsdPerMillion | None = None
+    cache_write_1h: UsdPerMillion | None = None
     reasoning: UsdPerMillion | None = None
     per_request: Factor | None = None
     steps: tuple[PriceStep, ...] = ()

@@ -70,7 +70,7 @@ def test_people_read_the_decisions_first_and_the_targets_below(tmp_path: Path) -
         "   default class; order 1, weight 1; sent no service_tier\n"
         "   holds 3 + 100 tokens, costs 203 micro-USD (203000 nano-USD): the model's price x 1,\n"
         "     tiers.default.price\n"
-        "   price config-d69ce676; what you pay is not known\n"
+        "   price config-e95c2804; what you pay is not known\n"
         "   drops top_k_of_theirs\n"
         "   lowers max_tokens=100\n"
         "   default spends the rates of key and org\n"

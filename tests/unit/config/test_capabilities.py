@@ -11,13 +11,15 @@ from msgspec.structs import asdict
 from gateway.config.check import check
 from gateway.config.compile import compile_catalogue
 from gateway.config.structs.capabilities import Capabilities, DeploymentCapabilities
-from gateway.policy import catalogue
+from gateway.policy import catalogue, means
 from gateway.providers import NATURES
 from tests.unit.config.reading import lines, read
 
 AMOUNTS = {"max_logprobs": st.integers(0, 100), "stop": st.integers(0, 128)}
 ENDPOINTS = st.none() | st.lists(st.sampled_from(("chat", "completions", "messages")), min_size=1, unique=True)
-YES_OR_NO = ("tools", "vision", "logprobs", "regex", "suffix", "echo", "ignore_eos")
+UNSAID = ("sampling", "temperature_with_top_p", "forced_tools", "prefill")
+"""What a file need not say: it is there, but where a dialect knows better."""
+YES_OR_NO = (*UNSAID, "tools", "vision", "logprobs", "regex", "suffix", "echo", "ignore_eos")
 WHOLE = st.fixed_dictionaries(
     {}, optional={"endpoints": ENDPOINTS, **AMOUNTS, **dict.fromkeys((*YES_OR_NO, "priority_field"), st.booleans())}
 )
@@ -54,9 +56,10 @@ def is_narrower(own: Any, model: Any) -> bool:
 def test_more_than_the_model_is_an_error_field_by_field_and_less_is_what_it_means(
     model: dict[str, Any], own: dict[str, Any]
 ) -> None:
-    whole = {**asdict(Capabilities()), **model}
+    whole = {**asdict(Capabilities()), **dict.fromkeys(UNSAID, True), "thinking_off": True, **model}
     said = {name: value for name, value in own.items() if value is not None}
     wider = [name for name, value in said.items() if name != "priority_field" and not is_narrower(value, whole[name])]
+    wider = [name for name in wider if name not in UNSAID or name in model]
     told = "models.m.deployments[0].capabilities.{0}: is more than models.m.capabilities.{0}: a deployment can do"
     assert [line.partition(" what its model can")[0] for line in errors(model, own)] == [*map(told.format, sorted(wider))]
     if not wider:
@@ -144,3 +147,44 @@ class TestPriorityField:
 
     def test_what_a_dialect_has_no_use_for_is_a_capability(self) -> None:
         assert all({*nature.idle_capabilities} <= {*Capabilities.__struct_fields__} for nature in NATURES.values())
+
+
+class TestKnownModels:
+    """What is known of a model by its name, where the file says nothing."""
+
+    def one(self, upstream: str, model: str = "{}", own: str = "{}", dialect: str = "anthropic") -> catalogue.Model:
+        text = f"""
+providers: {{p: {{base_url: https://a.example/v1, dialect: {dialect}}}}}
+models: {{m: {{deployments: [{{provider: p, model: {upstream}, capabilities: {own}}}], capabilities: {model}}}}}
+"""
+        parsed = read(text)
+        assert lines(check(parsed).errors) == []
+        return compile_catalogue(parsed.config, b"").models["m"]
+
+    def can(
+        self, upstream: str, model: str = "{}", own: str = "{}", dialect: str = "anthropic"
+    ) -> tuple[means.Capabilities, str]:
+        found = self.one(upstream, model, own, dialect)
+        return found.deployments[0].capabilities or found.capabilities, found.deployments[0].thinking
+
+    def test_a_name_that_is_known_says_what_it_can(self) -> None:
+        can, thinking = self.can("claude-opus-5-5")
+        assert (can.sampling, can.forced_tools, can.thinking_off, can.prefill, thinking) == (False, False, False, False, "always")
+        can, thinking = self.can("claude-opus-4-7")
+        assert (can.sampling, can.forced_tools, can.thinking_off, can.prefill, thinking) == (False, True, True, False, "adaptive")
+
+    def test_a_name_that_is_not_can_do_all(self) -> None:
+        for upstream, dialect in (("claude-of-ours", "anthropic"), ("claude-opus-5-5", "openai")):
+            assert self.can(upstream, dialect=dialect) == (means.Capabilities(), "budget")
+
+    def test_the_file_wins(self) -> None:
+        free = "{thinking: budget, sampling: true, temperature_with_top_p: true, forced_tools: true, prefill: true}"
+        assert self.can("claude-opus-5-5", free) == self.can("claude-opus-5-5", "{}", free) == (means.Capabilities(), "budget")
+        can, thinking = self.can("claude-opus-5-5", "{sampling: true}", "{thinking: adaptive}")
+        assert (can.sampling, can.forced_tools, can.thinking_off, thinking) == (True, False, True, "adaptive")
+
+    def test_a_model_says_for_its_deployments_what_they_do_not(self) -> None:
+        found = self.one("x", "{thinking: always, sampling: false}")
+        assert found.deployments[0].capabilities is None
+        assert (found.capabilities.sampling, found.capabilities.thinking_off) == (False, False)
+        assert found.deployments[0].thinking == "always"

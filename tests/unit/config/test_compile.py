@@ -5,7 +5,6 @@ import pytest
 from gateway.config.compile import compile_catalogue
 from gateway.policy.accounts import credentials
 from gateway.policy.catalogue import (
-    Capabilities,
     Catalogue,
     Dynamic,
     Guards,
@@ -17,6 +16,7 @@ from gateway.policy.catalogue import (
 )
 from gateway.policy.credentials import digest, format_digest
 from gateway.policy.fallback import Fallback
+from gateway.policy.means import Capabilities
 from gateway.policy.strategy import Strategy
 from gateway.wire.request import Endpoint
 from tests.unit.config.reading import config, read

@@ -106,3 +106,13 @@ def test_a_presets_models_have_prices(preset: Any, model: str) -> None:
     assert price is not None
     assert (price.version, price.since_unix_ms) == (LISTED.version, 0)
     assert price.source.startswith("the catalogue's price of ")
+
+
+def test_what_anthropic_caches_for_an_hour_costs_twice_the_input() -> None:
+    caching = 0
+    for model in LISTED.providers["anthropic"].models:
+        for price in map(compiled, model.prices):
+            for rates in (price, *price.steps):
+                caching += rates.cache_write is not None
+                assert rates.cache_write_1h == (None if rates.cache_write is None else 2 * rates.input), model.id
+    assert caching > 20

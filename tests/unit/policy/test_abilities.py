@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from gateway.errors import GatewayError, InvalidValue, UnsupportedParameter
 from gateway.policy.abilities import differing
 from gateway.policy.capabilities import check_model, lacking, together
-from gateway.policy.catalogue import Capabilities, Model, Tier
+from gateway.policy.catalogue import Model, Tier
+from gateway.policy.means import Capabilities
 from gateway.policy.routing import Plan, Planner
 from gateway.policy.tiers import Wish
 from gateway.providers import NATURES

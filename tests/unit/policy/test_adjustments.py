@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.policy.adjustments import adjust, scoped
-from gateway.policy.catalogue import Capabilities, Model, Tier
+from gateway.policy.catalogue import Model, Tier
 from gateway.policy.charging import Target
+from gateway.policy.means import Capabilities
 from gateway.wire.contracts import NEBIUS, OPENAI, Contract
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import deployment, model

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.errors import ContextLengthExceeded, InvalidValue, UnsupportedParameter
 from gateway.policy.capabilities import check_key_bounds, check_model, endpoints_for, refuse_chat, unsaid_in_chat
-from gateway.policy.catalogue import Capabilities
+from gateway.policy.means import Capabilities
 from gateway.wire.contracts import NEBIUS
 from gateway.wire.request import Endpoint, InferenceRequest, parse
 from tests.catalogues import key, model, request

@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from gateway.policy.charges import Estimate
 from gateway.policy.estimates import FEWEST_SAMPLES, FEWEST_TOKENS, LONGEST_HOLD_TOKENS, estimate, most_spent
 from gateway.policy.prices import Price
 from gateway.policy.pricing import Tariff
-from gateway.wire.request import Endpoint
+from gateway.wire.request import Endpoint, parse
 from tests.catalogues import model, request
 
 
@@ -100,3 +101,14 @@ def test_what_generates_nothing_costs_its_input_alone(fields: dict[str, int]) ->
     known = Learned(p95_tokens=900, samples=FEWEST_SAMPLES)
     assert estimate(asked, model("m", max_output_tokens=100), 800, known) == Estimate(1, 7, 0, 7)
     assert most_spent(asked, model("m"), Tariff(Price(input=10, output=1_000))) == (70, 7)
+
+
+@pytest.mark.parametrize(
+    ("told", "nano_usd"),
+    [({}, 5), ({"cache_control": {"type": "ephemeral"}}, 5), ({"cache_control": {"type": "ephemeral", "ttl": "1h"}}, 8)],
+)
+def test_what_is_cached_for_an_hour_is_held_for_where_it_is_asked_for(told: dict[str, object], nano_usd: int) -> None:
+    said = {"role": "user", "content": [{"type": "text", "text": "x", **told}]}
+    asked = parse(Endpoint.CHAT, msgspec.json.encode({"model": "m", "messages": [said], "max_tokens": 1}))
+    most, _ = most_spent(asked, model("m"), Tariff(Price(input=4, output=0, cache_write=5, cache_write_1h=8)))
+    assert most == nano_usd * asked.prompt_tokens

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from gateway.policy.catalogue import (
     Budget,
-    Capabilities,
     Catalogue,
     Deployment,
     Dynamic,
@@ -21,6 +20,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.explain import Asked, barred, endpoint_of, explain
 from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
+from gateway.policy.means import Capabilities
 from gateway.policy.prices import Price
 from gateway.policy.strategy import Strategy
 from gateway.providers import NATURES
@@ -418,6 +418,21 @@ def test_a_deployment_whose_dialect_has_no_words_is_left_out_with_the_field() ->
     ]
     assert [target.deployment for target in found.targets] == ["A/p2"]
     assert found.targets[0].adjusted_params == ("top_p=1",)
+
+
+def test_what_current_models_and_some_providers_refuse_is_why_they_are_left_out() -> None:
+    poor = provider("poor", lacks=frozenset({"temperature", "seed"}))
+    picky = deployment("A", provider("picky"), capabilities=Capabilities(sampling=False))
+    thinks = deployment("A", provider("thinks"), capabilities=Capabilities(thinking_off=False))
+    of = catalogue(model("A", deployment("A", poor), picky, thinks, deployment("A", P2)))
+    found = told(of, key(), temperature=0, reasoning_effort="none", seed=1)
+    assert found.chain is not None
+    assert [(left.deployment, left.rule) for left in found.chain.left_out] == [
+        ("A/poor", "providers.poor.lacks has 'temperature'"),
+        ("A/picky", "its capabilities.sampling is false"),
+        ("A/thinks", "its capabilities.thinking is always"),
+    ]
+    assert [target.deployment for target in found.targets] == ["A/p2"]
 
 
 def test_who_may_keep_nothing_is_left_out_of_what_was_kept() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import UnsupportedParameter
-from gateway.policy.natures import ASKING, ASKS, Nature, asks_much, unsaid
+from gateway.policy.natures import ASKING, ASKS, COMMON, Nature, asks_much, unsaid
 from gateway.policy.routing import Planner
 from gateway.policy.tiers import wish
 from gateway.providers import DIALECTS, NATURES
@@ -29,6 +29,10 @@ def responses(**fields: Any) -> InferenceRequest:
     return parse(Endpoint.RESPONSES, msgspec.json.encode({"model": "m", "input": "x", **fields}))
 
 
+HI = {"role": "user", "content": "Hi"}
+SO = {"role": "assistant", "content": "So"}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
+
 ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("choices", chat(n=2), "n"),
     ("logprobs", chat(logprobs=True), "logprobs"),
@@ -42,6 +46,7 @@ ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("functions", chat(functions=[{"name": "f"}]), "functions"),
     ("json_object", chat(response_format={"type": "json_object"}), "response_format"),
     ("regex", chat(response_format={"type": "regex", "regex": "a"}), "response_format"),
+    ("begun_schema", chat(messages=[HI, SO], response_format=SCHEMA), "response_format"),
     ("sound", chat(modalities=["text", "audio"]), "modalities"),
     ("sound", chat(audio={"voice": "a"}), "audio"),
     ("web_search", chat(web_search_options={}), "web_search_options"),
@@ -50,6 +55,26 @@ ASKED: tuple[tuple[str, InferenceRequest, str], ...] = (
     ("kept", responses(previous_response_id="resp_1"), "previous_response_id"),
     ("kept", responses(conversation={"id": "conv_1"}), "conversation"),
 )
+
+CUSTOM = {"type": "custom", "custom": {"name": "c"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}
+SEVERAL = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
+
+INSIDE: tuple[tuple[str, InferenceRequest, str], ...] = (
+    ("custom_tools", chat(tools=[CUSTOM]), "tools"),
+    ("allowed_tools", chat(tool_choice=SEVERAL), "tool_choice"),
+    ("allowed_tools", chat(tool_choice=CUSTOM), "tool_choice"),
+    ("turns", chat(messages=[{"role": "user", "content": [SOUND]}]), "messages.0.content.0"),
+    ("turns", completions(prompt=["x", " "]), "prompt"),
+)
+
+
+@pytest.mark.parametrize(("name", "request_", "field"), INSIDE, ids=[f"{name}-{field}" for name, _, field in INSIDE])
+def test_what_is_asked_for_inside_is_found_by_its_field(name: str, request_: InferenceRequest, field: str) -> None:
+    nature = Nature(lacks=frozenset({name}))
+    assert nature.looks_closer
+    assert unsaid(nature, request_) == field
+    assert unsaid(Nature(lacks=frozenset(ASKS) - {name}), request_) is None
 
 
 @pytest.mark.parametrize(("name", "request_", "field"), ASKED, ids=[f"{name}-{field}" for name, _, field in ASKED])
@@ -60,7 +85,8 @@ def test_what_is_asked_for_is_found_by_its_field(name: str, request_: InferenceR
 
 
 def test_everything_that_may_be_asked_for_is_shown() -> None:
-    assert {name for name, _, _ in ASKED} == set(ASKS)
+    assert {name for name, _, _ in ASKED} == set(ASKS) - COMMON
+    assert {name for name, _, _ in INSIDE} == COMMON
     assert {field for _, _, field in ASKED} == ASKING
 
 
@@ -68,6 +94,11 @@ def test_everything_that_may_be_asked_for_is_shown() -> None:
     "request_",
     [
         chat(),
+        chat(tools=[{"type": "custom", "name": "c"}, {"type": "function", "function": {"name": "custom"}}], tool_choice="auto"),
+        chat(tool_choice={"type": "function", "function": {"name": "f"}}),
+        completions(prompt=[1, 2]),
+        chat(messages=[HI, SO]),
+        chat(messages=[HI, SO, HI], response_format=SCHEMA),
         chat(n=1, logprobs=False, logit_bias={}, presence_penalty=0, frequency_penalty=0.0, functions=[], stop=["END"]),
         chat(response_format={"type": "json_schema", "json_schema": {"name": "n"}}, modalities=["text"], audio=None),
         completions(min_p=0, stop_token_ids=[], repetition_penalty=1.0, logprobs=None),
@@ -97,6 +128,12 @@ def test_a_deployment_without_words_for_a_request_is_left_out() -> None:
     both = model("m", deployment("m", POOR), deployment("m", provider("rich"), order=2))
     assert planned(chat(n=2), both) == ["rich"]
     assert planned(chat(n=1), both) == ["poor", "rich"]
+
+
+def test_who_cannot_say_a_part_is_left_out_too() -> None:
+    both = model("m", deployment("m", POOR), deployment("m", provider("rich"), order=2))
+    assert planned(INSIDE[3][1], both) == ["rich"]
+    assert planned(chat(), both) == ["poor", "rich"]
 
 
 def test_a_request_that_nobody_can_say_is_refused_by_its_field() -> None:

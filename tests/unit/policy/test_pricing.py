@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gateway.policy.catalogue import Tier
 from gateway.policy.prices import Price, Rates, Step, Stepped
@@ -15,7 +16,7 @@ from gateway.policy.tiers import NO_ECHOES, Echo, Echoes
 from gateway.wire.usage import Usage
 
 AMOUNTS = st.builds(Fraction, st.integers(0, 10**9), st.sampled_from((1, 10, 1000)))
-PARTS = {name: st.none() | AMOUNTS for name in ("cached_input", "cache_write", "reasoning")}
+PARTS = {name: st.none() | AMOUNTS for name in ("cached_input", "cache_write", "cache_write_1h", "reasoning")}
 RATES: dict[str, Any] = {"input": AMOUNTS, "output": AMOUNTS, "per_request": AMOUNTS, **PARTS}
 STEPS = st.lists(st.builds(Step, **RATES, above=st.integers(1, 2000)), max_size=3, unique_by=lambda step: step.above).map(
     lambda steps: tuple(sorted(steps, key=lambda step: step.above))
@@ -38,7 +39,8 @@ def usages(draw: st.DrawFn, most_input: int = 3_000, most_output: int = 3_000) -
     tokens, output = draw(st.integers(0, most_input)), draw(st.integers(0, most_output))
     cached = draw(st.integers(0, tokens))
     written, reasoning = draw(st.integers(0, tokens - cached)), draw(st.integers(0, output))
-    return Usage(input=tokens, output=output, cached=cached, cache_write=written, reasoning=reasoning)
+    hour = draw(st.integers(0, written))
+    return Usage(input=tokens, output=output, cached=cached, cache_write=written, cache_write_1h=hour, reasoning=reasoning)
 
 
 def modelled(price: Price, terms: Echo, usage: Usage) -> int:
@@ -59,7 +61,8 @@ def modelled(price: Price, terms: Echo, usage: Usage) -> int:
         Fraction(rates.per_request)
         + (usage.input - usage.cached - usage.cache_write) * Fraction(rates.input)
         + usage.cached * of(rates.cached_input, rates.input)
-        + usage.cache_write * of(rates.cache_write, rates.input)
+        + (usage.cache_write - usage.cache_write_1h) * of(rates.cache_write, rates.input)
+        + usage.cache_write_1h * of(rates.cache_write_1h, of(rates.cache_write, rates.input))
         + (usage.output - usage.reasoning) * Fraction(rates.output)
         + usage.reasoning * of(rates.reasoning, rates.output)
     )
@@ -88,8 +91,15 @@ def test_nothing_within_the_bounds_costs_more(
     price: Price, terms: Echo, echoes: Echoes, bounds: tuple[int, int], data: st.DataObject
 ) -> None:
     tariff, usage = Tariff(price, terms, echoes), data.draw(usages(*bounds))
+    brief = replace(usage, cache_write_1h=0)
     for echo in (None, *echoes):
         assert (tariff.cost_nano_usd(usage, echo) or 0) <= tariff.most_nano_usd(*bounds)
+        assert (tariff.cost_nano_usd(brief, echo) or 0) <= tariff.most_nano_usd(*bounds, an_hour=False)
+
+
+def test_an_hour_is_held_for_only_where_it_may_be_asked_for() -> None:
+    tariff = Tariff(Price(input=3, output=7, cache_write=4, cache_write_1h=6))
+    assert (tariff.most_nano_usd(70, 80, an_hour=False), tariff.most_nano_usd(70, 80)) == (840, 980)
 
 
 LONG = Price(input=3, output=7, steps=(Step(input=6, output=9, above=69), Step(input=1, output=1, above=70)))
@@ -102,6 +112,8 @@ LONG = Price(input=3, output=7, steps=(Step(input=6, output=9, above=69), Step(i
         (Tariff(Price(input=3, output=7, cached_input=1)), 770),
         (Tariff(Price(input=3, output=7, cached_input=4)), 840),
         (Tariff(Price(input=3, output=7, cache_write=4)), 840),
+        (Tariff(Price(input=3, output=7, cache_write=4, cache_write_1h=6)), 980),
+        (Tariff(Price(input=3, output=7, cache_write_1h=2)), 770),
         (Tariff(Price(input=3, output=7, reasoning=8)), 850),
         (Tariff(Price(input=3, output=7, per_request=30)), 800),
         (Tariff(LONG), 1_140),

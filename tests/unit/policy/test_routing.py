@@ -12,7 +12,6 @@ from gateway.policy.admission import Lesson
 from gateway.policy.answers import Cause, Learned, Refusal
 from gateway.policy.catalogue import (
     Budget,
-    Capabilities,
     Catalogue,
     Guards,
     Limits,
@@ -26,6 +25,7 @@ from gateway.policy.ends import RATE_LIMIT, End, end_class, end_of, refusal_stat
 from gateway.policy.estimates import LONGEST_HOLD_TOKENS
 from gateway.policy.experience import Experience
 from gateway.policy.limits import budget_charges, charges
+from gateway.policy.means import Capabilities
 from gateway.policy.patience import NO_PATIENCE
 from gateway.policy.prices import Price
 from gateway.policy.routing import Plan, Planner, offer, remaining

@@ -23,18 +23,19 @@ HI = {"role": "user", "content": "Hi"}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
 
-def raw_call(body: bytes, of: Provider = PROVIDER, tier: Tier = Tier.DEFAULT) -> Call:
-    deployment = Deployment(id="d", provider=of, upstream_model="up-internal")
+def raw_call(body: bytes, of: Provider = PROVIDER, tier: Tier = Tier.DEFAULT, thinking: str = "budget") -> Call:
+    deployment = Deployment(id="d", provider=of, upstream_model="up-internal", thinking=thinking)
     return Anthropic(of).call(parse(Endpoint.CHAT, body), deployment, tier, last=True)
 
 
-def call(*messages: Any, of: Provider = PROVIDER, **fields: Any) -> Call:
-    return raw_call(msgspec.json.encode({"model": "public", "messages": messages or [HI], **fields}), of)
+def call(*messages: Any, of: Provider = PROVIDER, thinking: str = "budget", **fields: Any) -> Call:
+    body = msgspec.json.encode({"model": "public", "messages": messages or [HI], **fields})
+    return raw_call(body, of, thinking=thinking)
 
 
-def sent(*messages: Any, of: Provider = PROVIDER, **fields: Any) -> dict[str, Any]:
+def sent(*messages: Any, of: Provider = PROVIDER, thinking: str = "budget", **fields: Any) -> dict[str, Any]:
     """Return what is sent, without what is the same in every call."""
-    body: dict[str, Any] = msgspec.json.decode(call(*messages, of=of, **fields).body)
+    body: dict[str, Any] = msgspec.json.decode(call(*messages, of=of, thinking=thinking, **fields).body)
     usual = {"model": "up-internal", "max_tokens": 8192, "service_tier": "standard_only"}
     usual |= {} if messages else {"messages": body["messages"]}
     return {name: value for name, value in body.items() if usual.get(name) != value}
@@ -89,7 +90,11 @@ class TestCall:
             ({"response_format": {"type": "text"}}, {}),
             (
                 {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}},
-                {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+                {
+                    "output_config": {
+                        "format": {"type": "json_schema", "schema": {"type": "object", "additionalProperties": False}}
+                    }
+                },
             ),
             ({"n": 1, "logprobs": False, "presence_penalty": 0, "logit_bias": {}, "functions": [], "modalities": ["text"]}, {}),
         ],
@@ -104,7 +109,7 @@ class TestCall:
 
     def test_what_messages_has_not_is_dropped_and_told(self) -> None:
         fields: dict[str, Any] = {
-            "user": "u",
+            "user": "jo@example.org",
             "seed": 1,
             "metadata": {},
             "store": True,
@@ -116,6 +121,13 @@ class TestCall:
         found = call(**fields, logit_bias={}, nothing=None, **unsafe)
         assert found.dropped == tuple(fields)
         assert sent(**fields) == {}
+
+    def test_a_user_who_is_no_address_is_told(self) -> None:
+        assert (sent(user="u-1"), call(user="u-1").dropped) == ({"metadata": {"user_id": "u-1"}}, ())
+
+    def test_a_schema_that_is_not_there_is_told_of(self) -> None:
+        free = {"type": "json_schema", "json_schema": {"name": "n"}}
+        assert (sent(response_format=free), call(response_format=free).dropped) == ({}, ("response_format",))
 
     def test_what_the_model_could_not_take_is_told_by_whoever_took_it_out(self) -> None:
         request = parse(Endpoint.CHAT, b'{"model":"m","messages":[{"role":"user"}],"ignore_eos":true,"prompt_cache_key":"k"}')
@@ -166,10 +178,23 @@ class TestMessages:
             ("user", [said("Hi")]),
         ]
 
-    @pytest.mark.parametrize("nothing", ["", None, [], [said("")], ...])
+    @pytest.mark.parametrize("nothing", ["", None, [], [said("")], " \n", [said(" "), said("\u00a0")], ...])
     def test_who_says_nothing_has_no_turn(self, nothing: object) -> None:
         empty = {"role": "assistant"} if nothing is ... else {"role": "assistant", "content": nothing}
         assert turns(HI, empty, HI) == [("user", [said("Hi"), said("Hi")])]
+
+    def test_texts_without_a_word_are_left_out(self) -> None:
+        assert turns({"role": "user", "content": [said(" \n"), said(" x ")]}) == [("user", [said(" x ")])]
+        assert "system" not in sent({"role": "system", "content": " "}, HI)
+
+    def test_what_only_the_system_says_is_said_by_the_user(self) -> None:
+        found = sent({"role": "system", "content": "A"}, {"role": "developer", "content": "B"})
+        assert found == {"messages": [{"role": "user", "content": [said("A"), said("B")]}]}
+
+    @pytest.mark.parametrize("begun", ["So \n", [said("So"), said(" \n")], [said("So ")]])
+    def test_an_answer_that_is_begun_ends_in_a_word(self, begun: object) -> None:
+        assert turns(HI, {"role": "assistant", "content": begun})[1] == ("assistant", [said("So")])
+        assert turns(HI, {"role": "assistant", "content": "So "}, HI)[1] == ("assistant", [said("So ")])
 
     def test_calls_and_results(self) -> None:
         calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}} for each in ("c1", "c2")]
@@ -192,6 +217,14 @@ class TestMessages:
                 ],
             ),
         ]
+
+    def test_results_stand_in_front_of_what_was_said_between_them(self) -> None:
+        calls = [{"id": each, "type": "function", "function": {"name": "f", "arguments": ""}} for each in ("c1", "c2")]
+        results = [{"role": "tool", "tool_call_id": each, "content": each} for each in ("c1", "c2")]
+        found = turns(
+            HI, {"role": "assistant", "tool_calls": calls}, results[0], HI, results[1], {"role": "user", "content": "x"}
+        )
+        assert [block.get("tool_use_id") or block["text"] for block in found[2][1]] == ["c1", "c2", "Hi", "x"]
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),
@@ -287,10 +320,16 @@ class TestTools:
             {
                 "name": "f",
                 "description": "d",
-                "input_schema": {"type": "object", "properties": {}},
+                "input_schema": {"type": "object", "properties": {}, "additionalProperties": False},
+                "strict": True,
                 "cache_control": {"type": "ephemeral"},
             },
         ]
+
+    def test_who_is_not_strict_is_as_written(self) -> None:
+        for strict in (False, None):
+            offered = {"type": "function", "function": {"name": "f", "strict": strict}}
+            assert sent(tools=[offered])["tools"] == [{"name": "f", "input_schema": {"type": "object"}}]
 
     @pytest.mark.parametrize(
         ("choice", "parallel", "expected"),
@@ -342,6 +381,7 @@ class TestThinking:
             ((), {"tools": [TOOL], "tool_choice": "required"}),
             ((), {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}}),
             (RESULT, {}),
+            ((HI, {"role": "assistant", "content": "So"}), {}),
         ],
     )
     def test_where_messages_would_refuse_to_think_it_is_not_asked_to(self, messages: tuple[Any, ...], fields: Any) -> None:
@@ -364,6 +404,22 @@ class TestThinking:
         assert sent(of=adaptive, reasoning_effort="minimal")["output_config"] == {"effort": "low"}
         assert sent(of=adaptive) == {}
 
+    @pytest.mark.parametrize("thinking", ["adaptive", "always"])
+    def test_a_deployment_says_how_it_thinks(self, thinking: str) -> None:
+        found = sent(thinking=thinking, reasoning_effort="high")
+        assert found == {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}}
+
+    def test_who_chooses_alone_is_told_not_to_think(self) -> None:
+        assert sent(thinking="adaptive", reasoning_effort="none", temperature=0) == {
+            "thinking": {"type": "disabled"},
+            "temperature": 0,
+        }
+        assert sent(thinking="adaptive") == {}
+
+    def test_the_quirk_of_a_provider_wins(self) -> None:
+        adaptive = msgspec.structs.replace(PROVIDER, quirks=Quirks(adaptive_thinking=True))
+        assert sent(of=adaptive, thinking="budget", reasoning_effort="high")["thinking"]["type"] == "adaptive"
+
 
 class TestAnswer:
     def test_what_was_used_is_charged(self) -> None:
@@ -374,6 +430,20 @@ class TestAnswer:
         assert found.usage == Usage(input=100, output=20, cached=85, cache_write=5)
         cost = (10 * 1000 + 85 * 100 + 5 * 1250 + 20 * 2000) / 1e9
         assert msgspec.json.decode(found.body)["usage"]["estimated_cost"] == cost
+
+    def test_what_is_cached_for_an_hour_costs_more(self) -> None:
+        price = Price(input=1000, output=2000, cached_input=100, cache_write=1250, cache_write_1h=2000)
+        priced = msgspec.structs.replace(EDITS, tariff=Tariff(price))
+        kept = {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30}
+        found = DIALECT.answer(message(cache_creation_input_tokens=50, cache_creation=kept), priced)
+        assert isinstance(found, Answer)
+        assert found.usage == Usage(input=60, output=20, cache_write=50, cache_write_1h=30)
+        cost = (10 * 1000 + 20 * 1250 + 30 * 2000 + 20 * 2000) / 1e9
+        assert msgspec.json.decode(found.body)["usage"]["estimated_cost"] == cost
+        kept = {"ephemeral_5m_input_tokens": 50, "ephemeral_1h_input_tokens": 0}
+        found = DIALECT.answer(message(cache_creation_input_tokens=50, cache_creation=kept), priced)
+        assert isinstance(found, Answer)
+        assert b"cache_write_1h_tokens" not in found.body
 
     @pytest.mark.parametrize(
         ("tier", "word", "shown"),

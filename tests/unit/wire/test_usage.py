@@ -27,6 +27,14 @@ from gateway.wire.usage import MOST_TOKENS, Usage, read_usage, usage_of
             Usage(input=9, output=1, cached=5, cache_write=3),
         ),
         (
+            b'{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cache_write_tokens":3,"cache_write_1h_tokens":2}}',
+            Usage(input=9, output=1, cache_write=3, cache_write_1h=2),
+        ),
+        (
+            b'{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cache_write_tokens":3,"cache_write_1h_tokens":8}}',
+            Usage(input=9, output=1, cache_write=3, cache_write_1h=3),
+        ),
+        (
             b'{"prompt_tokens":9,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":5,"cache_write_tokens":30}}',
             Usage(input=9, output=1, cached=5, cache_write=4),
         ),
