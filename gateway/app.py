@@ -41,6 +41,7 @@ from gateway.job import Store
 from gateway.keys import Clock, Keys, Sources
 from gateway.pipeline import Corridor
 from gateway.policy.catalogue import Catalogue, Key
+from gateway.policy.figures import Figures
 from gateway.policy.retries import RetryBudget
 from gateway.policy.shares import Waived
 from gateway.policy.tenancy import Found
@@ -98,7 +99,7 @@ class Gateway:
         configure(config.telemetry.log, config.telemetry.level, sys.stdout.buffer)
         self._place, self.certificate = place, place.certificate
         self._tasks, self._health = Owned(), LedgerHealth(PARTS)
-        self._generations, self._taking = Generations(place.pepper), asyncio.Lock()
+        self._generations, self._taking = Generations(place.pepper, Figures(time.monotonic)), asyncio.Lock()
         self._generation = generation = self._generations.next(Edition(number, config))
         catalogue = generation.snapshot.catalogue
         locate = locator(place.redis_url, cell=CELL, ca_file=config.redis.ca_file)

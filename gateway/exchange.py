@@ -26,7 +26,7 @@ from gateway.policy.tiers import Echo
 from gateway.policy.upstreams import ending_of
 from gateway.providers.protocol import Answer, StreamReader
 from gateway.tasks import Owned
-from gateway.upstream.attempt import Committed, Dispatch, Flowing, Holder, attempt
+from gateway.upstream.attempt import Committed, Dispatch, Flowing, Holder
 from gateway.upstream.remainder import Remainders, read_on
 from gateway.watch import Cut, Watch
 from gateway.wire.usage import Usage
@@ -126,8 +126,8 @@ class Reservation:
         An attempt of several calls never does: nobody is left to make the next call for.
         """
         if not outlives or dispatch.call.further:
-            return await attempt(dispatch, self.holder)
-        self._attempt = self._tasks.spawn(attempt(dispatch, self.holder), name="attempt")
+            return await self.holder.attempt(dispatch)
+        self._attempt = self._tasks.spawn(self.holder.attempt(dispatch), name="attempt")
         await asyncio.wait({self._attempt})
         return self._attempt.result()
 

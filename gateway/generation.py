@@ -16,7 +16,8 @@ from gateway.gauges import places
 from gateway.job import Snapshot
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.experience import Experience
-from gateway.snapshots import Transports, snapshot_of
+from gateway.policy.figures import Figures
+from gateway.snapshots import Known, Transports, snapshot_of
 from gateway.telemetry.labels import Labels
 from gateway.upstream.transport import Transport
 from gateway.watch import Sweep
@@ -44,8 +45,9 @@ class Generation(msgspec.Struct, frozen=True):
 class Generations:
     """Makes generations, one after the other. What was learned goes from each to the next."""
 
-    def __init__(self, pepper: bytes) -> None:
+    def __init__(self, pepper: bytes, figures: Figures) -> None:
         self._pepper = pepper
+        self._figures = figures
         self.experience = Experience()
         self.transports = Transports()
 
@@ -56,7 +58,8 @@ class Generations:
         """
         config = edition.config
         catalogue = compile_catalogue(config, self._pepper)
-        snapshot = snapshot_of(catalogue, self.experience, self.transports.of(catalogue), config.leases.ttl_s, self._pepper)
+        known = Known(self.experience, self._figures)
+        snapshot = snapshot_of(catalogue, known, self.transports.of(catalogue), config.leases.ttl_s, self._pepper)
         return Generation(
             replace(snapshot, generation=edition.number),
             Definitions(config),

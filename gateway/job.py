@@ -13,6 +13,7 @@ from gateway.exchange import Reservation
 from gateway.keys import Principal
 from gateway.policy.catalogue import Catalogue
 from gateway.policy.deadlines import Deadline
+from gateway.policy.figures import Figures
 from gateway.policy.retries import RetryBudget
 from gateway.policy.routing import Plan, Planner
 from gateway.providers.protocol import Dialect
@@ -33,6 +34,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl_ms: int
     hash_user: Callable[[str, str], str]
     """What the ledger tells a user of an org by."""
+    figures: Figures | None = None
+    """What some model's deployments are ordered by; None where all are by weight, and nobody has to be told of requests."""
     generation: int = 1
     """Which one it is of those that followed each other."""
 

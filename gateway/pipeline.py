@@ -24,6 +24,7 @@ from gateway.policy.record import Opened, Outcome, Record
 from gateway.policy.routing import Plan
 from gateway.providers.protocol import Answer
 from gateway.tasks import Owned
+from gateway.upstream.counted import Counted
 from gateway.upstream.remainder import Remainders
 from gateway.walk import Walk
 from gateway.watch import Cut, Watch
@@ -135,6 +136,9 @@ class Corridor:
         plan = snapshot.planner.plan(key, request, wanted, visit.dice, record.started_unix_ms)
         if visit.counts:
             return counted(plan, reservation, visit.watch)
+        if snapshot.figures is not None:
+            plan = snapshot.figures.ordered(plan, visit.dice, stream=request.stream)
+            reservation.holder = Counted(snapshot.figures, plan.candidates[0].target, record)
         job = Job(
             snapshot=snapshot,
             principal=principal,

@@ -214,6 +214,7 @@ class Relay:
 
     def _note_fault(self, fault: Fault) -> None:
         self._exchange.reservation.break_off(Failed(fault=fault), 0)
+        self._exchange.reservation.holder.note_fault(fault)
         attempts = self._record.attempts
         attempts[-1] = replace(attempts[-1], outcome=fault)
 

@@ -10,7 +10,9 @@ from gateway.policy.accounts import accounts
 from gateway.policy.catalogue import Catalogue, Deployment, Provider, Timeouts
 from gateway.policy.credentials import user_hash
 from gateway.policy.experience import Experience
+from gateway.policy.figures import Figures
 from gateway.policy.routing import Planner
+from gateway.policy.strategy import Strategy
 from gateway.providers import DIALECTS
 from gateway.upstream import connect
 from gateway.upstream.origin import tls_context
@@ -97,16 +99,25 @@ def line_of(deployment: Deployment, timeouts: Timeouts) -> Line:
     return Line(provider.base_url, provider.transport, provider.proxy, trusted, timeouts, most)
 
 
+class Known(msgspec.Struct, frozen=True):
+    """What a worker has learned, whatever the configuration."""
+
+    experience: Experience
+    figures: Figures
+
+
 def snapshot_of(
-    catalogue: Catalogue, experience: Experience, transports: dict[str, Transport], lease_ttl_s: float, pepper: bytes
+    catalogue: Catalogue, known: Known, transports: dict[str, Transport], lease_ttl_s: float, pepper: bytes
 ) -> Snapshot:
     """Return the catalogue with what it takes to act on it."""
+    by_weight = all(model.strategy is Strategy.WEIGHTED for model in catalogue.models.values())
     providers = {d.provider.name: d.provider for model in catalogue.models.values() for d in model.deployments}
     return Snapshot(
         catalogue=catalogue,
-        planner=Planner(catalogue, experience),
+        planner=Planner(catalogue, known.experience),
         dialects={name: DIALECTS[each.dialect](each) for one in providers.values() for name, each in accounts(one).items()},
         transports=transports,
         lease_ttl_ms=round(lease_ttl_s * 1000),
         hash_user=lambda org, user: user_hash(pepper, org, user),
+        figures=None if by_weight else known.figures,
     )

@@ -110,9 +110,8 @@ class Walk:
         """Return what the store says of the offer, once the wait that it may bring is over."""
         job = self._job
         reservation, ttl_ms = job.reservation, job.snapshot.lease_ttl_ms
-        request_id = reservation.record.request_id
         if reservation.hold is not Hold.NONE:
-            switch = Switch(request_id, NO_ENDING, self._rows(), ttl_ms, wait)
+            switch = Switch(reservation.record.request_id, NO_ENDING, self._rows(), ttl_ms, wait)
             verdict = await self._store.admission.switch(switch, job.opened)
         else:
             reservation.hold = Hold.UNCERTAIN
@@ -251,6 +250,7 @@ class Walk:
                 raise
             job.watch.resume()
             outcome = Failed(fault=Fault.TIMEOUT)
+            job.reservation.holder.note_fault(outcome.fault)
         if isinstance(outcome, Failed):
             job.watch.arm((Cut.DEADLINE, job.due.commit_s))
             self._note_attempt(candidate, (outcome.status, outcome.fault), started_s)

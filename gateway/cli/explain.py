@@ -189,7 +189,8 @@ def _chain(chain: Chain) -> Iterator[str]:
 
 def _target(place: int, target: TargetStep) -> Iterator[str]:
     yield f"{place}. {target.deployment} at {target.tier}"
-    share = f", first of its order in {target.first_choice_share:.0%}" if target.first_choice_share < 1 else ""
+    known = target.first_choice_share
+    share = "" if known == 1 else f", first of its order {'by its strategy' if known is None else f'in {known:.0%}'}"
     word = "no service_tier" if target.provider_tier is None else f"service_tier {target.provider_tier}"
     if target.provider_priority is not None:
         word += f", priority {target.provider_priority}"

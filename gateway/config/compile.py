@@ -118,6 +118,7 @@ def _model(name: str, model: Model, providers: dict[str, catalogue.Provider], pr
         fallbacks=model.fallbacks,
         timeouts=catalogue.Timeouts(**{name: getattr(timeouts, name) for name in catalogue.Timeouts.__struct_fields__}),
         limits=_capacity(model.limits),
+        strategy=model.strategy,
         queue=catalogue.Queue(max_waiters=model.queue.max_waiters, per_org=model.queue.per_org),
         capabilities=_capabilities(model.capabilities),
     )

@@ -29,10 +29,7 @@ class Feature(msgspec.Struct, frozen=True):
     allows: Callable[[Any], bool] = _never
 
 
-NOT_YET = (
-    Feature("several Redis cells", ("redis.cells",), _only(1)),
-    Feature("a strategy other than weighted", ("models.*.strategy",), _only("weighted")),
-)
+NOT_YET = (Feature("several Redis cells", ("redis.cells",), _only(1)),)
 
 
 def _by_field() -> Mapping[str, list[tuple[list[str], Feature]]]:

@@ -10,7 +10,6 @@ from gateway.importing.accounts import NotImportableError
 from gateway.importing.budgets import FOR_EVER, Carried, budget
 from gateway.importing.fallbacks import Lists
 from gateway.importing.fallbacks import read as read_lists
-from gateway.importing.features import lacking
 from gateway.importing.fields import Fields
 from gateway.importing.findings import Findings
 from gateway.importing.models import Defaults
@@ -19,16 +18,21 @@ from gateway.importing.reasons import GENERAL, ROUTER, SETTINGS
 from gateway.importing.references import References, UnwritableError, is_reference
 from gateway.importing.routes import endpoints
 from gateway.policy.credentials import is_secret
+from gateway.policy.strategy import Strategy
 
 STRATEGIES = {
-    "simple-shuffle": "weighted",
-    "least-busy": "least_busy",
-    "latency-based-routing": "latency",
-    "usage-based-routing": "weighted",
-    "usage-based-routing-v2": "weighted",
-    "cost-based-routing": "weighted",
+    "least-busy": (
+        Strategy.LEAST_BUSY,
+        "each worker goes by its own requests here, as a share of max_concurrency or by weight",
+    ),
+    "latency-based-routing": (
+        Strategy.LATENCY,
+        "each worker goes by its own figures here, and looks elsewhere with one request in fifty",
+    ),
 }
-_ALIKE = ("simple-shuffle", "least-busy", "latency-based-routing")
+"""Those that there are here too, with what is different about them."""
+
+_SHUFFLE = "simple-shuffle"
 _BOUNDED = ("usage-based-routing", "usage-based-routing-v2")
 _ENFORCED = "enforce_model_rate_limits"
 
@@ -49,7 +53,7 @@ PER_WORKER = "a bound of each worker here"
 class Settings(msgspec.Struct, kw_only=True):
     """What the sections came to. `sections` are ours, by name; `lists` are of models that stand in."""
 
-    strategy: str = "weighted"
+    strategy: Strategy = Strategy.WEIGHTED
     defaults: Defaults = Defaults()
     by_tags: bool = False
     max_fallbacks: int | None = None
@@ -85,14 +89,15 @@ def read(values: Mapping[str, Any], references: References, findings: Findings) 
 def _strategy(router: Fields, found: Settings, findings: Findings) -> None:
     given = router.take("routing_strategy")
     if given is not None:
-        wanted = STRATEGIES.get(str(given), "weighted")
-        missing = wanted != "weighted" and lacking("models.*.strategy")
-        found.strategy = "weighted" if missing else wanted
-        if given in _ALIKE and not missing:
-            findings.exact(router.at("routing_strategy"), ("models", "*", "strategy"))
+        where, into = router.at("routing_strategy"), ("models", "*", "strategy")
+        if str(given) in STRATEGIES:
+            found.strategy, note = STRATEGIES[str(given)]
+            findings.approximate(where, into, note)
+            findings.remarks.setdefault(("models",), []).append(f"{found.strategy}: {note}")
+        elif given == _SHUFFLE:
+            findings.exact(where, into)
         else:
-            note = f"{given} is not a strategy here: deployments of one order share by weight"
-            findings.approximate(router.at("routing_strategy"), (), note)
+            findings.approximate(where, (), f"{given} is not a strategy here: deployments of one order share by weight")
     checks = router.take("optional_pre_call_checks")
     is_enforced = isinstance(checks, list) and _ENFORCED in checks
     found.defaults = msgspec.structs.replace(found.defaults, bounds_hold=is_enforced or given in _BOUNDED)

@@ -21,6 +21,7 @@ from gateway.importing.settings import Settings
 from gateway.importing.source import Source
 from gateway.importing.vendors import VENDORS, split
 from gateway.importing.writing import write
+from gateway.policy.strategy import Strategy
 
 Known = Mapping[str, Sequence[str]]
 """Names of models at each preset's vendor, which a wildcard stands for."""
@@ -198,8 +199,8 @@ def _models(groups: Mapping[str, list[Entry]], names: Names, reading: Reading, f
         written = model(name, entries, reading.accounts.providers, found.defaults, reading.findings)
         if stand_ins[name]:
             written["fallbacks"] = stand_ins[name]
-        if found.strategy != "weighted":
-            written["strategy"] = found.strategy
+        if found.strategy is not Strategy.WEIGHTED:
+            written["strategy"] = str(found.strategy)
         models[name] = ({"aliases": aliases} if aliases else {}) | written
     return models
 

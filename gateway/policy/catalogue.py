@@ -13,6 +13,7 @@ from gateway.policy.fallback import Fallback
 from gateway.policy.means import Capabilities
 from gateway.policy.natures import Nature
 from gateway.policy.prices import Price
+from gateway.policy.strategy import Strategy
 from gateway.wire.contracts import PREFIXES, Contract
 from gateway.wire.request import Endpoint
 
@@ -199,6 +200,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = NO_LIMITS
     capabilities: Capabilities = Capabilities()
     queue: Queue = Queue()
+    strategy: Strategy = Strategy.WEIGHTED
 
 
 class Guards(msgspec.Struct, frozen=True, kw_only=True):

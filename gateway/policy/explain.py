@@ -163,8 +163,8 @@ def _chain(case: Case, plan: Plan) -> Chain:
         candidates = list(group)
         model, tiers = candidates[0].target.model, tuple(dict.fromkeys(each.target.tier for each in candidates))
         named = "asked for" if stage == 0 or case.request.models is not None else "in the fallbacks of the model asked for"
-        rule = "; ".join((named, *wording.lesser_tiers(case.wanted, tiers)))
-        models.append(ModelStep(model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule))
+        rule = "; ".join((named, *wording.lesser_tiers(case.wanted, tiers), *wording.ORDERS[model.strategy]))
+        models.append(ModelStep(model=model.name, asked_as=candidates[0].shown, tiers=tiers, rule=rule, strategy=model.strategy))
     return Chain(
         models=tuple(models),
         left_out=tuple(_left_out(case, plan)),
@@ -234,13 +234,12 @@ def _targets(case: Case, plan: Plan, left_by: LeftBy) -> Iterator[TargetStep]:
 
     for _, group in groupby(plan.candidates, equals):
         candidates = list(group)
-        weights = sum(candidate.target.deployment.weight for candidate in candidates)
+        equal = [candidate.target.deployment for candidate in candidates]
         for candidate in candidates:
-            share = candidate.target.deployment.weight / weights
-            yield _target(case, candidate, left_by, share)
+            yield _target(case, candidate, left_by, wording.share(candidate.target, equal))
 
 
-def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> TargetStep:
+def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float | None) -> TargetStep:
     target, row = candidate.target, candidate.row
     deployment, terms = target.deployment, case.catalogue.tiers.get(target.tier) or TierTerms()
     adjusted = adjust(
@@ -261,7 +260,7 @@ def _target(case: Case, candidate: Candidate, left_by: LeftBy, share: float) -> 
         provider_priority=PRIORITIES.get(target.tier) if deployment.takes_priority else None,
         order=deployment.order,
         weight=deployment.weight,
-        first_choice_share=round(share, 4),
+        first_choice_share=share,
         credentials=credentials(deployment.provider),
         hold=wording.hold(case.request, target.model, row),
         price=price,

@@ -7,6 +7,7 @@ Pure.
 import msgspec
 
 from gateway.policy.catalogue import Tier
+from gateway.policy.strategy import Strategy
 from gateway.wire.envelope import Detail
 from gateway.wire.request import Endpoint
 
@@ -59,12 +60,16 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One model of the chain, and the tiers at which it would serve the request, in the order to try."""
+    """One model of the chain, and the tiers at which it would serve the request, in the order to try.
+
+    `strategy` orders deployments of one order; where that is more than chance and weights, the rule says so.
+    """
 
     model: str
     asked_as: str
     tiers: tuple[Tier, ...]
     rule: str
+    strategy: Strategy
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +160,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     """One deployment at one tier. `first_choice_share` is its chance of being tried first among those of its order.
 
+    It is null where that is up to the worker's live figures.
     `provider_tier` and `provider_priority` are what the provider is sent for the tier, null where it is sent nothing. Of several
     `credentials` chance picks the one to try first.
     """
@@ -168,7 +174,7 @@ class TargetStep(msgspec.Struct, frozen=True, kw_only=True):
     provider_priority: int | None
     order: int
     weight: float
-    first_choice_share: float
+    first_choice_share: float | None
     credentials: tuple[str, ...]
     hold: Hold
     price: Rates | None

@@ -1,6 +1,6 @@
 """The words of an explanation: the rule behind a tier, a wait, a hold and a charge, named as the configuration does. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -9,6 +9,7 @@ from gateway.policy.admission import Precedence, Row
 from gateway.policy.capabilities import endpoints_for, lacking, made_of, takes, unsaid_in_chat
 from gateway.policy.catalogue import Deployment, Key, Model, Tier, TierTerms
 from gateway.policy.charges import Charge, Dimension, Kind, Unit
+from gateway.policy.charging import Target
 from gateway.policy.estimates import FEWEST_TOKENS, LONGEST_HOLD_TOKENS, SHARE_OF_BUCKET, estimate, smallest_bucket_tokens
 from gateway.policy.explanation import Above, Charged, Hold, Rates, TierChoice
 from gateway.policy.growth import BASE_MILLI
@@ -16,6 +17,7 @@ from gateway.policy.lacking import lacked
 from gateway.policy.natures import KEPT, unsaid
 from gateway.policy.prices import Exact, Price, Stepped
 from gateway.policy.pricing import Tariff
+from gateway.policy.strategy import Strategy
 from gateway.policy.tiers import SPENDS_NO_RATES, WORDS, Wish, absent
 from gateway.wire.request import Endpoint, InferenceRequest
 
@@ -58,6 +60,15 @@ UNITS: Mapping[Unit, str] = {
     Unit.NANO_USD: "nano-USD",
     Unit.BUDGET_TOKENS: "tokens",
 }
+
+_LIVE = "as each worker finds it, which is not known here: the heaviest is named first"
+
+ORDERS: Mapping[Strategy, tuple[str, ...]] = {
+    Strategy.WEIGHTED: (),
+    Strategy.LEAST_BUSY: (f"least_busy: of one order the smallest share of room in use comes first, {_LIVE}",),
+    Strategy.LATENCY: (f"latency: of one order the fastest of late comes first, {_LIVE}",),
+}
+"""What a model's strategy makes of the order of its deployments, where it is more than weights and chance."""
 
 DETOUR = "{0} are made of its chat, after every deployment that has {0}"
 
@@ -105,6 +116,13 @@ def _over_limit(meaning: str, key: Key, wanted: Wish) -> str:
     if key.over_limit is None:
         return "over_limit of key or plan is false"
     return f"auto led to {wanted.tier}, which is never over the limit"
+
+
+def share(target: Target, equal: Sequence[Deployment]) -> float | None:
+    """Return a target's chance of being first of those that are equal to it, None where figures decide that nobody knows here."""
+    if target.model.strategy is not Strategy.WEIGHTED and len(equal) > 1:
+        return None
+    return round(target.deployment.weight / sum(each.weight for each in equal), 4)
 
 
 def lesser_tiers(wanted: Wish, served: tuple[Tier, ...]) -> Iterator[str]:

@@ -72,23 +72,25 @@ class Holder:
         """Take note that the request leaves."""
         self.sent = True
 
+    async def attempt(self, dispatch: Dispatch) -> Committed | Failed:
+        """Make the call, and those that have to follow it, and return the committed answer, or why there is none."""
+        try:
+            reply = await _reply_to(dispatch, dispatch.call.body, self)
+            outcome = reply if isinstance(reply, Failed) else await _read(dispatch, reply, self)
+        except TransportError as error:
+            outcome = Failed(fault=error.fault, sent=error.sent)
+        if not isinstance(outcome, Flowing):
+            self.close()
+        return outcome
+
+    def note_fault(self, fault: Fault) -> None:
+        """Take note of a fault that no attempt returned: a timer's, or that of a stream that broke. Nobody asks for it here."""
+
     def close(self) -> None:
         """Let go; safe at any time."""
         reply, self.reply = self.reply, None
         if reply is not None:
             reply.close()
-
-
-async def attempt(dispatch: Dispatch, holder: Holder) -> Committed | Failed:
-    """Make the call, and those that have to follow it, and return the committed answer, or why there is none."""
-    try:
-        reply = await _reply_to(dispatch, dispatch.call.body, holder)
-        outcome = reply if isinstance(reply, Failed) else await _read(dispatch, reply, holder)
-    except TransportError as error:
-        outcome = Failed(fault=error.fault, sent=error.sent)
-    if not isinstance(outcome, Flowing):
-        holder.close()
-    return outcome
 
 
 async def _reply_to(dispatch: Dispatch, body: bytes, holder: Holder) -> Reply | Failed:

@@ -11,6 +11,7 @@ from gateway.config.scalars import Duration, Factor, ModelName, Name, Period, Us
 from gateway.config.structs.base import Count, Section, Share
 from gateway.config.structs.capabilities import Capabilities, DeploymentCapabilities
 from gateway.policy.catalogue import Secret, Tier
+from gateway.policy.strategy import Strategy
 from gateway.providers import DIALECTS, PRESETS
 from gateway.wire.request import Endpoint
 
@@ -180,7 +181,8 @@ class Deployment(Section, frozen=True, kw_only=True):
 class Model(Section, frozen=True, kw_only=True):
     """What clients name. `tiers` absent offers every tier that has a price. Token counts absent are not checked.
 
-    `price` is what the org is charged; absent, it is the catalogue's of the first deployment that has one.
+    `price` is what the org is charged; absent, it is the catalogue's of the first deployment that has one. `strategy` orders the
+    deployments of one order: by weight, or as each worker finds them the least busy first, or the fastest.
     """
 
     deployments: Annotated[tuple[Deployment, ...], msgspec.Meta(min_length=1)]
@@ -195,7 +197,7 @@ class Model(Section, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     limits: ModelLimits = ModelLimits()
     queue: ModelQueue = ModelQueue()
-    strategy: Literal["weighted", "least_busy", "latency"] = "weighted"
+    strategy: Strategy = Strategy.WEIGHTED
 
 
 class TierTerms(Section, frozen=True, kw_only=True):

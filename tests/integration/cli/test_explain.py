@@ -91,6 +91,23 @@ def test_the_example_is_explained_in_a_hundred_columns() -> None:
     assert "2. llama-3.3-70b/nebius/meta-llama/Llama-3.3-70B-Instruct at default" in result.stdout.splitlines()
 
 
+def test_people_read_what_orders_the_targets(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.yaml"
+    second = "deployments: [{provider: near, model: t, weight: 2}, {"
+    path.write_text(SMALL.replace("deployments: [{", second).replace("    price:", "    strategy: least_busy\n    price:"))
+    asked = msgspec.json.encode({"model": "small", "prompt": "hello"})
+    text = explain(path, "me", asked).stdout
+    assert (
+        "models      small at default: asked for; least_busy: of one order the smallest share of room in use\n"
+        "            comes first, as each worker finds it, which is not known here: the heaviest is named\n"
+        "            first\n"
+    ) in text
+    assert "order 1, weight 2, first of its order by its strategy; sent" in text
+    found = told(path, "me", asked)
+    assert found["chain"]["models"][0]["strategy"] == "least_busy"
+    assert [each["first_choice_share"] for each in found["targets"]] == [None, None]
+
+
 def test_programs_read_names_that_stay() -> None:
     found = told(EXAMPLE, "ci", body(max_tokens=100, store=True))
     assert list(found) == ["endpoint", "caller", "refused", "tier", "chain", "waiting", "targets", "estimated_cost"]

@@ -44,6 +44,7 @@ class Notes:
 async def unrest(run: Running) -> Mapping[str, int]:
     """Return what is still going on in a gateway, by its name; empty at rest."""
     gateway = run.gateway
+    figures = gateway._corridor.snapshot.figures
     occupied = [transport.occupancy() for transport in gateway._corridor.snapshot.transports.values()]
     found = {
         "requests": len(gateway._sweep),
@@ -55,6 +56,7 @@ async def unrest(run: Running) -> Mapping[str, int]:
         "leases in the store": await run.leases(),
         "busy connections": sum(each.busy for each in occupied),
         "waiting for a connection": sum(each.waiting for each in occupied),
+        "counted at a deployment": 0 if figures is None else len(figures),
     }
     return {name: count for name, count in found.items() if count}
 

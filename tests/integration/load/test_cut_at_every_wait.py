@@ -198,6 +198,7 @@ async def world(valkey: Valkey, tmp_path: Path) -> AsyncIterator[World]:
     upstream = Upstream()
     models = {name: {"deployments": [{"provider": provider, "model": f"up-{name}"}]} for name, provider in MODELS.items()}
     models["slot"]["deployments"][0] |= {"max_concurrency": 1}  # type: ignore[dict-item]
+    models["m"] |= {"strategy": "least_busy"}  # type: ignore[dict-item]
     async with HttpServer(upstream) as server:
         settings = config({"p": server.base_url, "h": server.base_url}, models)
         settings["providers"]["h"]["on_disconnect"] = "drain"

@@ -17,6 +17,7 @@ from gateway.policy.catalogue import (
 from gateway.policy.credentials import digest, format_digest
 from gateway.policy.fallback import Fallback
 from gateway.policy.means import Capabilities
+from gateway.policy.strategy import Strategy
 from gateway.wire.request import Endpoint
 from tests.unit.config.reading import config, read
 
@@ -113,6 +114,14 @@ models: {{a: {{deployments: [{{provider: p, model: m}}], price: {{input: {usd}, 
 def test_a_model_without_a_price_costs_nothing_known() -> None:
     text = "providers: {p: {base_url: https://a}}\nmodels: {a: {deployments: [{provider: p, model: m}]}}"
     assert compile_catalogue(read(text).config, PEPPER).models["a"].price is None
+
+
+def test_a_model_has_the_strategy_that_the_file_says() -> None:
+    text = "providers: {p: {base_url: https://a}}\nmodels: {%s}"
+    for word in Strategy:
+        models = f"a: {{deployments: [{{provider: p, model: m}}], strategy: {word}}}"
+        assert compile_catalogue(read(text % models).config, PEPPER).models["a"].strategy is word
+    assert catalogue("").models["small"].strategy is Strategy.WEIGHTED
 
 
 def test_a_model_offers_what_has_a_price_unless_it_says_less() -> None:

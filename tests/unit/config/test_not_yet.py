@@ -9,26 +9,8 @@ from tests.unit.config.reading import MINIMAL, findings, lines, read
 ASKED_FOR = {
     "redis.cells": "redis: {cells: 2}",
 }
-OF_A_MODEL = {
-    "strategy": "latency",
-}
 
-
-def _nested(field: str, value: str) -> str:
-    section, _, name = field.rpartition(".")
-    return f"{section}: {{{name}: {value}}}" if section else f"{name}: {value}"
-
-
-def _file(provider: str = "", model: str = "") -> str:
-    return f"""
-providers: {{p: {{base_url: https://a, {provider}}}}}
-models: {{m: {{deployments: [{{provider: p, model: m}}], {model}}}}}
-"""
-
-
-CASES = {path: MINIMAL + text for path, text in ASKED_FOR.items()} | {
-    f"models.*.{field}": _file(model=_nested(field, value)) for field, value in OF_A_MODEL.items()
-}
+CASES = {path: MINIMAL + text for path, text in ASKED_FOR.items()}
 
 
 def test_every_line_of_the_table_has_its_case() -> None:

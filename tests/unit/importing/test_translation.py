@@ -101,6 +101,25 @@ def test_headers_that_the_gateway_writes_are_left_out() -> None:
     assert said(found)["model_list[0].litellm_params.extra_headers.Authorization"].kind == "ignored"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours", "kind"),
+    [
+        ("simple-shuffle", None, "exact"),
+        ("least-busy", "least_busy", "approximate"),
+        ("latency-based-routing", "latency", "approximate"),
+        ("cost-based-routing", None, "approximate"),
+        ("[nonsense]", None, "approximate"),
+    ],
+)
+def test_a_strategy_is_carried_to_every_model(theirs: str, ours: str | None, kind: str) -> None:
+    found = of(entry(), rest=f"router_settings: {{routing_strategy: {theirs}}}")
+    assert model(found).get("strategy") == ours
+    finding = said(found)["router_settings.routing_strategy"]
+    assert finding.kind == kind
+    assert (finding.into == "models.*.strategy") == (ours is not None or kind == "exact")
+    assert (f"# {ours}: {finding.note}\nmodels:" in found.text()) == (ours is not None)
+
+
 def test_the_same_twice_is_one_deployment_with_the_sum_of_both() -> None:
     found = of(entry("rpm: 10, max_parallel_requests: 2"), entry("rpm: 20, max_parallel_requests: 3"))
     assert model(found)["deployments"] == [

@@ -22,6 +22,7 @@ from gateway.policy.explanation import Explanation
 from gateway.policy.fallback import Fallback
 from gateway.policy.means import Capabilities
 from gateway.policy.prices import Price
+from gateway.policy.strategy import Strategy
 from gateway.providers import NATURES
 from gateway.wire.request import Endpoint, InferenceRequest
 from tests.catalogues import TERMS, catalogue, deployment, key, model, provider
@@ -60,6 +61,18 @@ def test_the_heavier_of_equals_comes_first_with_its_chance() -> None:
     deployments = (deployment("A", P1, order=2), deployment("A", P2), deployment("A", provider("p3"), weight=3))
     found = told(catalogue(model("A", *deployments)), key())
     assert [(each.provider, each.first_choice_share) for each in found.targets] == [("p3", 0.75), ("p2", 0.25), ("p1", 1.0)]
+
+
+@pytest.mark.parametrize("strategy", [Strategy.LEAST_BUSY, Strategy.LATENCY])
+def test_a_strategy_is_named_and_its_figures_are_not_known(strategy: Strategy) -> None:
+    deployments = (deployment("A", P1, order=2), deployment("A", P2), deployment("A", provider("p3"), weight=3))
+    found = told(catalogue(model("A", *deployments, strategy=strategy)), key())
+    assert [(each.provider, each.first_choice_share) for each in found.targets] == [("p3", None), ("p2", None), ("p1", 1.0)]
+    assert found.chain is not None
+    [step] = found.chain.models
+    assert step.strategy is strategy
+    assert step.rule.startswith(f"asked for; {strategy}: of one order ")
+    assert step.rule.endswith("which is not known here: the heaviest is named first")
 
 
 def test_a_detour_says_so_and_has_no_share_in_the_others_chances() -> None:
