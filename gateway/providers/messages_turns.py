@@ -19,14 +19,26 @@ encode = msgspec.json.Encoder().encode
 
 def chat_messages(system: bytes | None, turns: bytes) -> list[Part]:
     """Return chat's messages. Raises `msgspec.DecodeError` for what only looked like JSON."""
-    found: list[Part] = []
-    if said := _texts(decode(system or b"null"), "\n\n"):
-        found.append({"role": "system", "content": said})
+    found = [*_system(_blocks(decode(system or b"null")))]
     for turn in decode(turns):
-        content = turn["content"]
-        blocks: list[Part] = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        found += _assistant(blocks) if turn["role"] == "assistant" else _user(blocks)
+        blocks = _blocks(turn.get("content"))
+        match turn["role"]:
+            case "assistant":
+                found += _assistant(blocks)
+            case "system":
+                found += _system(blocks)
+            case _:
+                found += _user(blocks)
     return found
+
+
+def _blocks(content: str | list[Part] | None) -> list[Part]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+
+
+def _system(blocks: list[Part]) -> Iterator[Part]:
+    if said := _texts(blocks, "\n\n"):
+        yield {"role": "system", "content": said}
 
 
 def _user(blocks: list[Part]) -> Iterator[Part]:

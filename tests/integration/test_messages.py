@@ -173,6 +173,13 @@ class TestEitherWay:
         assert told(answer)["usage"]["service_tier"] == answer.headers["x-gateway-service-tier"] == "priority"
         assert sent(at)[1]["service_tier"] == {"native": "auto", "chat": "priority"}[name]
 
+    @both_forms
+    @by_both
+    async def test_the_system_speaks_within_the_conversation(self, name: str, streamed_too: bool, at: Scene) -> None:
+        said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief"}]
+        assert told(await ask(at, name, stream=streamed_too, messages=said))["content"] == [HELLO]
+        assert sent(at)[1]["messages"] == said
+
     @by_both
     async def test_an_alias_and_a_list_of_models_are_heard(self, name: str, at: Scene) -> None:
         answer = await ask(at, ..., models=["by-alias", "chat"][:: 1 if name == "native" else -1], fail_fast=True)  # type: ignore[arg-type]
@@ -537,6 +544,11 @@ class TestCounting:
         assert (line["route"], line["outcome"], line["status"]) == (self.COUNT, "ok", 200)
         assert len(await at.run.rows()) == rows
         assert await at.run.leases() == 0
+
+    async def test_the_system_counts_too(self, at: Scene) -> None:
+        said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief"}]
+        answer = await at.ask(path=self.COUNT, model="untaught", max_tokens=..., messages=said)
+        assert answer.json() == {"input_tokens": -(-len(msgspec.json.encode(said)) // 3) + 8}
 
     async def test_it_takes_nothing_of_a_limit(self, at: Scene) -> None:
         for _ in range(3):

@@ -38,6 +38,12 @@ class TestTheConversation:
             {"role": "user", "content": "c"},
         ]
 
+    def test_the_system_speaks_in_its_place(self) -> None:
+        said = [*turns("a", "b", "c"), {"role": "system", "content": [text("d"), text("e")]}, {"role": "system"}]
+        found = sent(messages=said, system="s")["messages"]
+        assert [each["role"] for each in found] == ["system", "user", "assistant", "user", "system"]
+        assert found[-1]["content"] == "d\n\ne"
+
     def test_several_texts(self) -> None:
         found = sent(messages=turns([text("a"), text("b")], [text("c"), text("d")], "e"), system=[text("s"), text("t")])[
             "messages"

@@ -59,6 +59,10 @@ class TestTheCall:
         kept = [turns[0], {"role": "assistant", "content": [theirs, text("b")]}, turns[2], turns[4]]
         assert sent(CLAUDE, messages=turns)["messages"] == kept
 
+    def test_the_system_speaks_within(self) -> None:
+        turns = [{"role": "user", "content": "a"}, {"role": "system", "content": [], "output_config": {"effort": "low"}}]
+        assert sent(CLAUDE, messages=turns)["messages"] == turns
+
     def test_a_stream_is_asked_for_as_one(self) -> None:
         accepts = [dict(called(asked(stream=form), CLAUDE).headers)[b"accept"] for form in (False, True)]
         assert accepts == [b"application/json", b"text/event-stream"]

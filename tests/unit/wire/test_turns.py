@@ -51,10 +51,13 @@ class TestWhatIsAmiss:
             ({"messages": ABSENT}, ("body", "messages")),
             ({"messages": []}, ("body", "messages")),
             ({"messages": [{"role": "assistant", "content": "hi"}]}, ("body", "messages", 0, "role")),
+            ({"messages": [{"role": "system", "content": "hi"}]}, ("body", "messages", 0, "role")),
+            ({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]}, ("body", "messages", 1, "role")),
             (
-                {"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]},
-                ("body", "messages", 1, "role"),
+                {"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": 5}]},
+                ("body", "messages", 1, "content"),
             ),
+            ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant"}]}, ("body", "messages", 1, "content")),
             ({"messages": [{"role": "user"}]}, ("body", "messages", 0, "content")),
             ({"messages": [{"role": "user", "content": 5}]}, ("body", "messages", 0, "content")),
             ({"messages": [{"role": "user", "content": [{"text": "a"}]}]}, ("body", "messages", 0, "content", 0, "type")),
@@ -74,11 +77,12 @@ class TestWhatIsAmiss:
 
     def test_all_turns_are_looked_at(self) -> None:
         with pytest.raises(Unprocessable) as refused:
-            messages(messages=[{"role": "user"}, {"content": "a"}, 7])
+            messages(messages=[{"role": "user"}, {"content": "a"}, 7, {"role": "tool", "content": "a"}])
         assert locs(refused.value) == [
             ("body", "messages", 0, "content"),
             ("body", "messages", 1, "role"),
             ("body", "messages", 2),
+            ("body", "messages", 3, "role"),
         ]
 
 
@@ -112,6 +116,21 @@ class TestWhatChatHasNoWordsFor:
     )
     def test_the_first_is_named(self, block: object) -> None:
         assert said({"type": "text", "text": "a"}, block, block).beyond_chat == "messages.0.content.1"
+
+    @pytest.mark.parametrize(
+        ("turn", "named"),
+        [
+            ({"content": "b"}, None),
+            ({"content": [{"type": "text", "text": "b"}]}, None),
+            ({"output_config": {"effort": "low"}}, None),
+            ({"content": [{"type": "text", "text": "b"}, {"type": "tool_removal"}]}, "messages.1.content.1"),
+            ({"content": [{"type": "tool_use"}]}, "messages.1.content.0"),
+        ],
+    )
+    def test_the_system_says_words(self, turn: dict[str, object], named: str | None) -> None:
+        found = messages(messages=[{"role": "user", "content": "a"}, {"role": "system", **turn}]).fields["messages"]
+        assert isinstance(found, Prompt)
+        assert found.beyond_chat == named
 
     def test_an_answer_that_was_begun_is_beyond_it(self) -> None:
         found = messages(messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "{"}]).fields["messages"]
