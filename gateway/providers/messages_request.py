@@ -1,6 +1,7 @@
 """A Messages request in chat's words. What chat has under another name is translated, what it has not is dropped and reported.
 
-Requests that chat has no words for never get here: `gateway.policy.capabilities` keeps them away. Pure.
+Conversations that chat has no words for never get here: `gateway.policy.capabilities` keeps them away. Words of another day in
+fields that have to be looked into are refused by name. Pure.
 """
 
 import re
@@ -8,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from gateway.errors import UnsupportedParameter
 from gateway.providers.messages_turns import chat_messages
 from gateway.wire.request import InferenceRequest
 
@@ -40,7 +42,11 @@ class Chat(msgspec.Struct, frozen=True):
 
 
 def chat_body(request: InferenceRequest) -> Chat:
-    """Return a request as chat. Raises `msgspec.DecodeError` and `RecursionError` for what only looked like JSON."""
+    """Return a request as chat.
+
+    Raises `UnsupportedParameter` for words that chat has not, and for what only looked like JSON `msgspec.DecodeError` and
+    `RecursionError`.
+    """
     fields = request.fields
     effort = _effort(request)
     members: dict[str, object] = {
@@ -69,8 +75,10 @@ def _tools(request: InferenceRequest) -> dict[str, object]:
     choice = request.fields.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "tool":
         found["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
-    elif isinstance(choice, dict):
-        found["tool_choice"] = CHOICES.get(choice.get("type"))
+    elif isinstance(choice, dict) and "type" in choice:
+        if choice["type"] not in CHOICES:
+            raise _unsaid("tool_choice")
+        found["tool_choice"] = CHOICES[choice["type"]]
     if isinstance(choice, dict) and choice.get("disable_parallel_tool_use") and choice.get("type") != "none":
         found["parallel_tool_calls"] = False
     return found
@@ -109,9 +117,16 @@ def _format(request: InferenceRequest) -> object:
     """Return the schema that the answer is to keep to."""
     config = decode(request.leaving("output_config") or b"null")
     wanted = config.get("format") if isinstance(config, dict) else None
-    if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
+    if not isinstance(wanted, dict):
         return None
+    if wanted.get("type") != "json_schema":
+        raise _unsaid("output_config")
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": wanted.get("schema"), "strict": True}}
+
+
+def _unsaid(field: str) -> UnsupportedParameter:
+    text = f"The model is served through chat completions, which cannot take this '{field}'"
+    return UnsupportedParameter(text, param=field)
 
 
 def _user(metadata: object) -> object:

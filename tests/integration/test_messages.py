@@ -310,6 +310,7 @@ class TestThroughChat:
         ("fields", "named"),
         [
             ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools"),
+            ({"tools": [TOOL], "tool_choice": {"type": "of_another_day"}}, "tool_choice"),
             ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "{"}]}, "messages.1.role"),
             (
                 {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]},

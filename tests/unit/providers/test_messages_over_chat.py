@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.errors import InvalidJson
+from gateway.errors import InvalidJson, UnsupportedParameter
 from gateway.faults import Failed, Fault, FieldError
 from gateway.policy.catalogue import Quirks
 from gateway.providers.protocol import Answer
@@ -139,6 +139,7 @@ class TestTheOtherFields:
             ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}, "max", ()),
             ({"output_config": {"effort": "low"}}, "low", ()),
             ({"thinking": {"type": "adaptive"}}, None, ("thinking",)),
+            ({"thinking": {"type": "between_tools"}}, None, ("thinking",)),
             ({"thinking": {"type": "disabled"}}, None, ()),
         ],
     )
@@ -146,6 +147,18 @@ class TestTheOtherFields:
         call = called(asked(**fields))
         assert msgspec.json.decode(call.body).get("reasoning_effort") == effort
         assert call.dropped == dropped
+
+    @pytest.mark.parametrize(
+        ("fields", "named"),
+        [
+            ({"tools": [TOOL], "tool_choice": {"type": "of_another_day"}}, "tool_choice"),
+            ({"output_config": {"format": {"type": "of_another_day"}}}, "output_config"),
+        ],
+    )
+    def test_words_that_chat_has_not_are_refused_by_name(self, fields: dict[str, Any], named: str) -> None:
+        with pytest.raises(UnsupportedParameter) as refused:
+            sent(**fields)
+        assert refused.value.param == named
 
     def test_what_chat_has_not_is_told(self) -> None:
         call = called(asked(container="c", top_k=1, mcp_servers=[]), replace(CHAT, forward_unknown_fields=False))

@@ -65,8 +65,12 @@ class TestWhatIsAmiss:
             ({"system": [{"type": "image"}]}, ("body", "system")),
             ({"temperature": 1.5}, ("body", "temperature")),
             ({"stop_sequences": [""]}, ("body", "stop_sequences", 0)),
-            ({"tool_choice": {"type": "required"}}, ("body", "tool_choice", "type")),
-            ({"thinking": {"type": "on"}}, ("body", "thinking", "type")),
+            ({"tool_choice": {"type": 5}}, ("body", "tool_choice", "type")),
+            ({"tool_choice": {"disable_parallel_tool_use": 1}}, ("body", "tool_choice", "disable_parallel_tool_use")),
+            ({"thinking": {"type": 5}}, ("body", "thinking", "type")),
+            ({"thinking": {"type": "enabled", "budget_tokens": 0}}, ("body", "thinking", "budget_tokens")),
+            ({"thinking": {"type": "enabled", "budget_tokens": "many"}}, ("body", "thinking", "budget_tokens")),
+            ({"thinking": "between_tools"}, ("body", "thinking")),
             ({"metadata": {"user_id": 5}}, ("body", "metadata", "user_id")),
         ],
     )
@@ -84,6 +88,19 @@ class TestWhatIsAmiss:
             ("body", "messages", 2),
             ("body", "messages", 3, "role"),
         ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"thinking": {"type": "between_tools"}},
+        {"thinking": {"type": "of_another_day", "budget_tokens": "many"}},
+        {"tool_choice": {"type": "of_another_day", "tools": ["f"]}},
+        {"output_config": {"effort": "of_another_day", "format": {"type": "of_another_day"}}},
+    ],
+)
+def test_words_that_are_the_providers_to_judge_are_taken(fields: dict[str, object]) -> None:
+    assert messages(**fields).fields.keys() > fields.keys()
 
 
 class TestWhatChatHasNoWordsFor:
