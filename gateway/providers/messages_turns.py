@@ -13,6 +13,9 @@ Part = dict[str, object]
 DOCUMENT = "document.pdf"
 """What a file is called that has no name: chat wants one."""
 
+FAILED = "Error"
+"""What the result of a tool begins with that failed."""
+
 decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
@@ -46,7 +49,7 @@ def _user(blocks: list[Part]) -> Iterator[Part]:
     for block in blocks:
         if block["type"] == "tool_result":
             given = block.get("content")
-            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _texts(given, "\n")}
+            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _result(block)}
             parts += _parts(given) if isinstance(given, list) else []
     said = [part for block in blocks for part in _parts([block], texts=True)]
     parts += said
@@ -54,6 +57,14 @@ def _user(blocks: list[Part]) -> Iterator[Part]:
         yield {"role": "user", "content": parts[0]["text"]}
     elif parts:
         yield {"role": "user", "content": parts}
+
+
+def _result(block: Part) -> str:
+    """Return what a tool gave back. That it failed can only be said in words."""
+    said = _texts(block.get("content"), "\n")
+    if block.get("is_error") is not True or said.lower().startswith(FAILED.lower()):
+        return said
+    return f"{FAILED}: {said}" if said else FAILED
 
 
 def _assistant(blocks: list[Part]) -> Iterator[Part]:

@@ -61,9 +61,26 @@ class TestTheConversation:
         function = {"name": "f", "arguments": '{"a":1}'}
         assert found[1:] == [
             {"role": "assistant", "content": None, "tool_calls": [{"id": "t1", "type": "function", "function": function}]},
-            {"role": "tool", "tool_call_id": "t1", "content": "x\ny"},
+            {"role": "tool", "tool_call_id": "t1", "content": "Error: x\ny"},
             {"role": "user", "content": "and?"},
         ]
+
+    @pytest.mark.parametrize(
+        ("result", "told"),
+        [
+            ({"content": "no such file", "is_error": True}, "Error: no such file"),
+            ({"content": [text("no such"), text("file")], "is_error": True}, "Error: no such\nfile"),
+            ({"content": "error: no such file", "is_error": True}, "error: no such file"),
+            ({"content": "", "is_error": True}, "Error"),
+            ({"is_error": True}, "Error"),
+            ({"content": "done", "is_error": False}, "done"),
+            ({"content": "done", "is_error": None}, "done"),
+            ({}, ""),
+        ],
+    )
+    def test_a_tool_that_failed_says_so(self, result: dict[str, Any], told: str) -> None:
+        said = turns("a", [{"type": "tool_use", "id": "t", "name": "f"}], [{"type": "tool_result", "tool_use_id": "t", **result}])
+        assert sent(messages=said)["messages"][-1]["content"] == told
 
     def test_images_that_a_tool_gave_are_shown_by_the_user(self) -> None:
         image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
