@@ -42,7 +42,7 @@ def whole(answer: Answer, edits: Edits, stops: Container[object]) -> Answer:
     if text:
         content.append({"type": "text", "text": text})
     content += [_called(call, f"toolu_{edits.id}_{place}") for place, call in enumerate(said.tool_calls or ())]
-    reason, sequence = end_of(choice, stops, calls=bool(said.tool_calls))
+    reason, sequence = end_of(choice, stops, "tool_use" if said.tool_calls else "refusal" if said.refusal else None)
     message = {
         **head(edits),
         "content": content,
@@ -64,12 +64,12 @@ def head(edits: Edits) -> dict[str, object]:
     return {"id": message_id(edits), "type": "message", "role": "assistant", "model": edits.model}
 
 
-def end_of(choice: ChatChoice, stops: Container[object], *, calls: bool) -> tuple[str, object]:
-    """Return why a choice ended, and the sequence that ended it where the provider tells it."""
+def end_of(choice: ChatChoice, stops: Container[object], said: str | None) -> tuple[str, object]:
+    """Return why a choice ended, by what it `said` where it has no word for that, and the sequence that ended it, where told."""
     if choice.finish_reason == "stop" and isinstance(choice.stop_reason, str) and choice.stop_reason in stops:
         return "stop_sequence", choice.stop_reason
     # Some providers call every proper end the same.
-    return ("tool_use" if calls and choice.finish_reason in (None, "stop") else stop_reason(choice.finish_reason)), None
+    return (said if said and choice.finish_reason in (None, "stop") else stop_reason(choice.finish_reason)), None
 
 
 def thought_of(choice: Choice) -> str:

@@ -95,6 +95,7 @@ class MessagesOverChatStream:
         self._chat = dialect.reader(_chat_edits(edits))
         self._blocks = Blocks(edits.id)
         self._begun = False
+        self._refused = False
         self._last = ChatChoice()
         """The choice that said how the answer ended."""
 
@@ -135,6 +136,7 @@ class MessagesOverChatStream:
             self._blocks.think(thought)
         if text := said_text(choice):
             self._blocks.say(text)
+        self._refused = self._refused or bool(choice.delta and choice.delta.refusal)
         for fragment in (choice.delta and choice.delta.tool_calls) or ():
             self._blocks.call(fragment)
         if choice.finish_reason is not None:
@@ -142,7 +144,8 @@ class MessagesOverChatStream:
 
     def _last_words(self) -> Iterator[bytes]:
         yield from self._blocks.rest()
-        reason, sequence = end_of(self._last, self._stops, calls=self._blocks.called)
+        said = "tool_use" if self._blocks.called else "refusal" if self._refused else None
+        reason, sequence = end_of(self._last, self._stops, said)
         usage = usage_object(self.usage, self._edits, self._edits.tariff.echo(self.tier))
         yield event("message_delta", delta={"stop_reason": reason, "stop_sequence": sequence}, usage=usage)
         yield event("message_stop")

@@ -231,6 +231,12 @@ class TestAWholeAnswer:
     def test_why_it_ended(self, finish: str | None, reason: str) -> None:
         assert message(chat(says("a", finish)))["stop_reason"] == reason
 
+    def test_a_refusal_is_one_whatever_it_ended_with(self) -> None:
+        for finish in ("stop", None):
+            found = message(chat(says(None, finish, refusal="I cannot")))
+            assert (found["content"], found["stop_reason"]) == ([text("I cannot")], "refusal")
+        assert message(chat(says(None, "length", refusal="I")))["stop_reason"] == "max_tokens"
+
     def test_the_sequence_that_ended_it(self) -> None:
         choice = {**says("a"), "stop_reason": "END"}
         found = message(chat(choice), stop_sequences=["END"])
@@ -359,6 +365,11 @@ class TestAStream:
         end = chunk([{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}])
         told = joined(play([piece("a"), end, DONE], stop_sequences=["END"]).out)
         assert (told["stop_reason"], told["stop_sequence"]) == ("stop_sequence", "END")
+
+    def test_a_refusal_is_one_whatever_it_ended_with(self) -> None:
+        refused = b"".join(chunk([{"index": 0, "delta": {"refusal": each}}]) for each in ("I can", "not"))
+        told = joined(play([refused + ends() + DONE]).out)
+        assert (told["content"], told["stop_reason"]) == ([text("I cannot")], "refusal")
 
     def test_an_empty_answer_is_one(self) -> None:
         told = joined(play([role() + ends() + DONE]).out)
