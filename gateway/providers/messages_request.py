@@ -6,11 +6,13 @@ fields that have to be looked into are refused by name. Pure.
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 
 import msgspec
 
 from gateway.errors import UnsupportedParameter
 from gateway.providers.messages_turns import chat_messages
+from gateway.providers.strictness import is_strict
 from gateway.wire.request import InferenceRequest
 
 OBEYED = frozenset({"models", "fail_fast", "service_tier"})
@@ -25,6 +27,9 @@ ALIKE = ("temperature", "top_p", "top_k")
 
 EFFORTS: tuple[tuple[float, str], ...] = ((0.35, "low"), (0.65, "medium"), (1.0, "high"))
 """Up to which share of an answer's bound a budget of thinking is which effort."""
+
+MOST_USER_CHARS = 64
+"""What OpenAI takes for `user`; coding agents put an account and a session into theirs."""
 
 TAKEN = OBEYED | frozenset({"model", "max_tokens", "messages", "system", "stream", "stop_sequences", "metadata", *ALIKE})
 TRANSLATED = TAKEN | {"tools", "tool_choice", "output_config"}
@@ -121,7 +126,9 @@ def _format(request: InferenceRequest) -> object:
         return None
     if wanted.get("type") != "json_schema":
         raise _unsaid("output_config")
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": wanted.get("schema"), "strict": True}}
+    schema = wanted.get("schema")
+    held = {"strict": True} if is_strict(schema) else {}
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **held}}
 
 
 def _unsaid(field: str) -> UnsupportedParameter:
@@ -130,4 +137,6 @@ def _unsaid(field: str) -> UnsupportedParameter:
 
 
 def _user(metadata: object) -> object:
-    return metadata.get("user_id") if isinstance(metadata, dict) else None
+    """Return whom it is for: a name that is too long by its SHA-256, which tells users apart just as well."""
+    name = metadata.get("user_id") if isinstance(metadata, dict) else None
+    return sha256(name.encode()).hexdigest() if isinstance(name, str) and len(name) > MOST_USER_CHARS else name

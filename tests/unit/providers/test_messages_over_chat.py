@@ -142,9 +142,24 @@ class TestTheOtherFields:
     def test_no_choice_without_tools(self) -> None:
         assert "tool_choice" not in sent(tool_choice={"type": "auto"})
 
-    def test_a_format(self) -> None:
-        found = sent(output_config={"format": {"type": "json_schema", "schema": {"type": "object"}}})
-        assert found["response_format"]["json_schema"] == {"name": "answer", "schema": {"type": "object"}, "strict": True}
+    @pytest.mark.parametrize(
+        ("schema", "held"),
+        [
+            ({"type": "object", "properties": {}, "additionalProperties": False}, {"strict": True}),
+            ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, {}),
+            ({"type": "object"}, {}),
+        ],
+    )
+    def test_a_format_is_strict_where_it_can_be(self, schema: dict[str, Any], held: dict[str, bool]) -> None:
+        found = sent(output_config={"format": {"type": "json_schema", "schema": schema}})
+        assert found["response_format"]["json_schema"] == {"name": "answer", "schema": schema, **held}
+
+    def test_a_user_whose_name_is_too_long_is_told_by_its_hash(self) -> None:
+        names = ["u" * 64, "u" * 65, "v" * 65, "v" * 65]
+        found = [sent(metadata={"user_id": name})["user"] for name in names]
+        assert [len(name) for name in found] == [64] * 4
+        assert found[0] == names[0]
+        assert (len({*found}), found[2]) == (3, found[3])
 
     @pytest.mark.parametrize(
         ("fields", "effort", "dropped"),
