@@ -88,6 +88,7 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
             embeddings_base64=quirks.embeddings_base64,
             adaptive_thinking=quirks.adaptive_thinking,
             reasoning_outside=quirks.reasoning_outside,
+            reasoning_back=quirks.reasoning_back,
             continuous_usage=quirks.continuous_usage,
             finish_chunk_usage=quirks.finish_chunk_usage,
             offset_past_prompt=quirks.text_offset == "openai",

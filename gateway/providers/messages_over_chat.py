@@ -39,15 +39,16 @@ OURS: Mapping[str, str] = {
 class MessagesOverChat:
     """One Messages request as chat, and its answer as a message (a `Translation`)."""
 
-    def __init__(self, request: InferenceRequest, deployment: Deployment, dialect: Dialect) -> None:  # noqa: ARG002
+    def __init__(self, request: InferenceRequest, deployment: Deployment, dialect: Dialect) -> None:
         self._request = request
+        self._provider = deployment.provider
         self._dialect = dialect
         self._dropped: tuple[str, ...] = ()
 
     def requests(self) -> Iterator[InferenceRequest]:
         """Yield the one request of chat. Raises `InvalidJson` for what only looked like JSON as long as nobody looked into it."""
         try:
-            chat = chat_body(self._request)
+            chat = chat_body(self._request, self._provider)
         except (msgspec.DecodeError, RecursionError):
             raise InvalidJson("The body holds a number beyond all bounds, or is nested too deeply") from None
         self._dropped = chat.dropped

@@ -1,7 +1,8 @@
 """A Messages conversation in chat's words: `system` and `messages` become `messages`.
 
 What tools gave back are messages of their own there, before all else of their turn; images that they gave back can only be shown
-by the user. What another model thought is not said again. Marks on what is to be cached are Anthropic's alone. Pure.
+by the user. What a model thought is said again to providers that want it back, and to no other. Marks on what is to be cached are
+Anthropic's alone. Pure.
 """
 
 from collections.abc import Iterator
@@ -20,14 +21,17 @@ decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
 
-def chat_messages(system: bytes | None, turns: bytes) -> list[Part]:
-    """Return chat's messages. Raises `msgspec.DecodeError` for what only looked like JSON."""
+def chat_messages(system: bytes | None, turns: bytes, thoughts: str | None) -> list[Part]:
+    """Return chat's messages; `thoughts` is the member for what was thought.
+
+    Raises `msgspec.DecodeError` for what only looked like JSON.
+    """
     found = [*_system(_blocks(decode(system or b"null")))]
     for turn in decode(turns):
         blocks = _blocks(turn.get("content"))
         match turn["role"]:
             case "assistant":
-                found += _assistant(blocks)
+                found += _assistant(blocks, thoughts)
             case "system":
                 found += _system(blocks)
             case _:
@@ -67,8 +71,8 @@ def _result(block: Part) -> str:
     return f"{FAILED}: {said}" if said else FAILED
 
 
-def _assistant(blocks: list[Part]) -> Iterator[Part]:
-    text = _texts(blocks, "")
+def _assistant(blocks: list[Part], thoughts: str | None) -> Iterator[Part]:
+    text, thought = _texts(blocks, ""), "".join(map(_thought, blocks))
     calls = [
         {
             "id": block.get("id"),
@@ -78,10 +82,17 @@ def _assistant(blocks: list[Part]) -> Iterator[Part]:
         for block in blocks
         if block["type"] == "tool_use"
     ]
+    # Who wants thoughts back wants the member with every call, if there is nothing in it.
+    again: Part = {thoughts: thought} if thoughts is not None and (thought or calls) else {}
     if calls:
-        yield {"role": "assistant", "content": text or None, "tool_calls": calls}
+        yield {"role": "assistant", "content": text or None, **again, "tool_calls": calls}
     elif text:
-        yield {"role": "assistant", "content": text}
+        yield {"role": "assistant", "content": text, **again}
+
+
+def _thought(block: Part) -> str:
+    thought = block.get("thinking") if block["type"] == "thinking" else None
+    return thought if isinstance(thought, str) else ""
 
 
 def _parts(blocks: list[Part], *, texts: bool = False) -> Iterator[Part]:

@@ -30,7 +30,8 @@ class Quirks(Section, frozen=True, kw_only=True):
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
     `max_tokens_field` is its name for the output bound; `embeddings_base64`: it knows `encoding_format`, and may be
     asked for vectors as base64; `adaptive_thinking`: its models choose how many tokens they think, and take an effort where
-    others take a budget; `finish_chunk_usage`: its streams tell their usage on the chunk that ends them, and none behind;
+    others take a budget; `reasoning_back` is the member in which it wants back what its answers thought, of conversations that
+    came as Messages; `finish_chunk_usage`: its streams tell their usage on the chunk that ends them, and none behind;
     `text_offset` is whose way of counting completions follow that it serves through chat.
     """
 
@@ -41,6 +42,7 @@ class Quirks(Section, frozen=True, kw_only=True):
     embeddings_base64: bool = False
     adaptive_thinking: bool = False
     reasoning_outside: bool = False
+    reasoning_back: Literal["reasoning_content", "reasoning"] | None = None
     finish_chunk_usage: bool = False
     text_offset: Literal["openai", "vllm"] = "openai"
 

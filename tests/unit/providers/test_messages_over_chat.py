@@ -105,6 +105,18 @@ class TestTheConversation:
         found = sent(messages=turns("a", [thought, text("b")], "c", [thought], "d"))["messages"]
         assert [each["content"] for each in found] == ["a", "b", "c", "d"]
 
+    @pytest.mark.parametrize("member", ["reasoning_content", "reasoning"])
+    def test_thoughts_go_back_to_who_wants_them(self, member: str) -> None:
+        thought = {"type": "thinking", "thinking": "Hm", "signature": ""}
+        call = {"type": "tool_use", "id": "t", "name": "f"}
+        done = {"type": "tool_result", "tool_use_id": "t", "content": "done"}
+        said = turns("a", [thought, thought, text("b"), call], [done], [call], [done], [thought, text("c")], "d", [thought], "e")
+        at = replace(CHAT, quirks=Quirks(reasoning_back=member))
+        found = [each for each in sent(at, messages=said)["messages"] if each["role"] == "assistant"]
+        assert [(each["content"], each[member]) for each in found] == [("b", "HmHm"), (None, ""), ("c", "Hm")]
+        assert not any(member in each for each in sent(messages=said)["messages"])
+        assert called(asked(messages=said)).dropped == ()
+
 
 class TestTheOtherFields:
     def test_what_is_called_otherwise(self) -> None:
