@@ -11,8 +11,7 @@ from hashlib import sha256
 import msgspec
 
 from gateway.errors import UnsupportedParameter
-from gateway.policy.catalogue import Provider
-from gateway.providers.messages_turns import chat_messages
+from gateway.providers.messages_turns import Listener, chat_messages
 from gateway.providers.strictness import is_strict
 from gateway.wire.request import InferenceRequest
 
@@ -47,8 +46,8 @@ class Chat(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
-def chat_body(request: InferenceRequest, provider: Provider) -> Chat:
-    """Return a request as chat with a provider.
+def chat_body(request: InferenceRequest, listener: Listener) -> Chat:
+    """Return a request as chat.
 
     Raises `UnsupportedParameter` for words that chat has not, and for what only looked like JSON `msgspec.DecodeError` and
     `RecursionError`.
@@ -57,9 +56,7 @@ def chat_body(request: InferenceRequest, provider: Provider) -> Chat:
     effort = _effort(request)
     members: dict[str, object] = {
         "model": "",
-        "messages": chat_messages(
-            request.leaving("system"), request.leaving("messages") or b"[]", provider.quirks.reasoning_back
-        ),
+        "messages": chat_messages(request.leaving("system"), request.leaving("messages") or b"[]", listener),
         "stop": fields.get("stop_sequences") or None,
         **{name: msgspec.Raw(raw) for name in ALIKE if (raw := request.leaving(name)) is not None and raw != b"null"},
         **_tools(request),

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gateway.providers.call_ids import returned
+
 Part = dict[str, object]
 
 DOCUMENT = "document.pdf"
@@ -21,21 +23,25 @@ decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
 
-def chat_messages(system: bytes | None, turns: bytes, thoughts: str | None) -> list[Part]:
-    """Return chat's messages; `thoughts` is the member for what was thought.
+class Listener(msgspec.Struct, frozen=True):
+    """Who is told: the member in which it wants back what was thought, if any, and whose calls it knows again."""
 
-    Raises `msgspec.DecodeError` for what only looked like JSON.
-    """
+    thoughts: str | None
+    owner: str
+
+
+def chat_messages(system: bytes | None, turns: bytes, listener: Listener) -> list[Part]:
+    """Return chat's messages. Raises `msgspec.DecodeError` for what only looked like JSON."""
     found = [*_system(_blocks(decode(system or b"null")))]
     for turn in decode(turns):
         blocks = _blocks(turn.get("content"))
         match turn["role"]:
             case "assistant":
-                found += _assistant(blocks, thoughts)
+                found += _assistant(blocks, listener)
             case "system":
                 found += _system(blocks)
             case _:
-                found += _user(blocks)
+                found += _user(blocks, listener)
     return found
 
 
@@ -48,12 +54,13 @@ def _system(blocks: list[Part]) -> Iterator[Part]:
         yield {"role": "system", "content": said}
 
 
-def _user(blocks: list[Part]) -> Iterator[Part]:
+def _user(blocks: list[Part], listener: Listener) -> Iterator[Part]:
     parts: list[Part] = []
     for block in blocks:
         if block["type"] == "tool_result":
             given = block.get("content")
-            yield {"role": "tool", "tool_call_id": block.get("tool_use_id"), "content": _result(block)}
+            call_id = returned(block.get("tool_use_id"), listener.owner).id
+            yield {"role": "tool", "tool_call_id": call_id, "content": _result(block)}
             parts += _parts(given) if isinstance(given, list) else []
     said = [part for block in blocks for part in _parts([block], texts=True)]
     parts += said
@@ -71,23 +78,22 @@ def _result(block: Part) -> str:
     return f"{FAILED}: {said}" if said else FAILED
 
 
-def _assistant(blocks: list[Part], thoughts: str | None) -> Iterator[Part]:
+def _assistant(blocks: list[Part], listener: Listener) -> Iterator[Part]:
     text, thought = _texts(blocks, ""), "".join(map(_thought, blocks))
-    calls = [
-        {
-            "id": block.get("id"),
-            "type": "function",
-            "function": {"name": block.get("name"), "arguments": encode(block.get("input") or {}).decode()},
-        }
-        for block in blocks
-        if block["type"] == "tool_use"
-    ]
-    # Who wants thoughts back wants the member with every call, if there is nothing in it.
-    again: Part = {thoughts: thought} if thoughts is not None and (thought or calls) else {}
+    calls = [_call(block, listener.owner) for block in blocks if block["type"] == "tool_use"]
+    # Who wants thoughts back wants the member with every call, even if there is nothing in it.
+    again: Part = {listener.thoughts: thought} if listener.thoughts is not None and (thought or calls) else {}
     if calls:
         yield {"role": "assistant", "content": text or None, **again, "tool_calls": calls}
     elif text:
         yield {"role": "assistant", "content": text, **again}
+
+
+def _call(block: Part, owner: str) -> Part:
+    known = returned(block.get("id"), owner)
+    function = {"name": block.get("name"), "arguments": encode(block.get("input") or {}).decode()}
+    call: Part = {"id": known.id, "type": "function", "function": function}
+    return call if known.extra_content is None else call | {"extra_content": known.extra_content}
 
 
 def _thought(block: Part) -> str:

@@ -21,6 +21,13 @@ RESULTS = frozenset({"text", *SOURCES})
 SAYABLE = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 """Blocks that chat has words for, or that are nothing to say again: what another model thought."""
 
+CARRIES = "__x"
+"""What stands in the id of a tool call before what it carries for a provider: see `gateway.providers.call_ids`."""
+
+CARRIED = re.compile(
+    rb'"(?:tool_use_)?id"[ \t\n\r]*:[ \t\n\r]*"[A-Za-z0-9_-]{1,64}?(%b[0-9a-f]{8}_[A-Za-z0-9_-]+)"' % CARRIES.encode()
+)
+
 INLINE_FILE = re.compile(rb'"data"[ \t\n\r]*:[ \t\n\r]*"[A-Za-z0-9+/=]{64,}"')
 
 PLACE = re.compile(r" - at `\$(.*)`$")
@@ -85,7 +92,9 @@ def _read_turns(raw: bytes) -> Prompt:
     if turns[0].role != "user":
         raise wrong("The first message should have the role user", "value_error", 0, "role")
     inline = [len(found) for found in INLINE_FILE.findall(raw)] if b'"base64"' in raw else []
-    length = len(raw) - sum(inline)
+    # No model is told what an id carries.
+    carried = [len(found) for found in CARRIED.findall(raw)] if CARRIES.encode() in raw else []
+    length = len(raw) - sum(inline) - sum(carried)
     tokens = text_tokens(length) + TOKENS_PER_MESSAGE * len(turns) + TOKENS_PER_FILE * len(inline)
     return Prompt(1, tokens, length, files=len(inline), beyond_chat=next(_beyond_chat(turns), None))
 

@@ -388,6 +388,17 @@ class TestAStream:
         told = joined(play([call(0, "{}", name="f"), ends("tool_calls"), DONE]).out)
         assert told["content"][0]["id"] == "toolu_ours_0"
 
+    @pytest.mark.parametrize("late", [False, True])
+    def test_an_id_is_sound_and_carries_what_comes_with_its_call(self, late: bool) -> None:
+        extra: dict[str, Any] = {"extra_content": {"google": {"thought_signature": "sig"}}}
+        named: dict[str, Any] = {"name": "f", **extra}
+        first = call(0, id="functions.f:0", **({} if late else named))
+        more = call(0, "{}", **(named if late else {}))
+        told = joined(play([first + more + call(1, "{}", id="call_2", name="f") + ends("tool_calls") + DONE]).out)
+        whole = {"id": "functions.f:0", "function": {"name": "f", "arguments": "{}"}, **extra}
+        assert told["content"][0] == message(chat(says(None, "tool_calls", tool_calls=[whole])))["content"][0]
+        assert told["content"][1]["id"] == "call_2"
+
     def test_the_sequence_that_ended_it(self) -> None:
         end = chunk([{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}])
         told = joined(play([piece("a"), end, DONE], stop_sequences=["END"]).out)

@@ -36,6 +36,18 @@ class TestWhatIsRead:
         assert said(image).files == 1
         assert said(image).text_bytes < 200
 
+    def test_what_an_id_carries_is_not_counted(self) -> None:
+        def size(call_id: str) -> tuple[int, int]:
+            call = {"type": "tool_use", "id": call_id, "name": "f", "input": {}}
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": call_id}
+            found = said(call, result)
+            return found.tokens, found.text_bytes
+
+        carried = "__x0123abcd_" + "e30" * 1_000
+        (plain_tokens, plain_bytes), (tokens, text_bytes) = size("call_1"), size("call_1" + carried)
+        assert text_bytes - plain_bytes == len(carried)
+        assert tokens - plain_tokens <= len(carried) // 3 + 1
+
     def test_what_the_gateway_obeys_beside_it(self) -> None:
         found = messages(model=ABSENT, models=["a", "b"], fail_fast=True, service_tier="standard_only", stream=True)
         assert (found.models, found.fail_fast, found.service_tier, found.stream) == (("a", "b"), True, "standard_only", True)
