@@ -21,6 +21,7 @@ from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
 from gateway.policy.fallback import Fallback
 from gateway.providers import NATURES
+from gateway.wire.betas import USUAL
 from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
@@ -93,6 +94,7 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
             finish_chunk_usage=quirks.finish_chunk_usage,
             offset_past_prompt=quirks.text_offset == "openai",
         ),
+        betas=USUAL if provider.betas is None else provider.betas,
         forward_unknown_fields=provider.unknown_fields == "forward",
         lacks=frozenset(provider.lacks),
         allow_store=provider.allow_store,

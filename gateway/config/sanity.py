@@ -163,6 +163,8 @@ def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
     for quirk in idle:
         if getattr(provider.quirks, quirk) != getattr(NO_QUIRKS, quirk):
             yield parsed.problem((*where, "quirks", quirk), f"means nothing in the dialect {provider.dialect}")
+    if Endpoint.MESSAGES not in nature.endpoints and provider.betas is not None:
+        yield parsed.problem((*where, "betas"), f"means nothing in the dialect {provider.dialect}")
     if not provider.base_url:
         return
     is_classic = provider.dialect == "azure" and not provider.base_url.rstrip("/").endswith("/v1")

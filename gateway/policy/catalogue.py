@@ -137,6 +137,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: frozenset[Endpoint] = frozenset({Endpoint.CHAT})
     headers: Mapping[str, str] = {}
     quirks: Quirks = Quirks()
+    betas: tuple[str, ...] = ()
+    """Patterns of the betas of Messages that clients may ask for there."""
     forward_unknown_fields: bool = True
     lacks: frozenset[str] = frozenset()
     """Fields of a body that it refuses."""

@@ -1,7 +1,7 @@
 """A Messages request to a provider of the Messages API: the client's own bytes with a few members changed, both ways.
 
-What the gateway obeys itself is taken out, what the provider is set up for is put in. None of the client's headers travels, those
-that switch betas on included. Pure.
+What the gateway obeys itself is taken out, what the provider is set up for is put in. Of the client's headers nothing travels but
+the names of betas that it may ask for; what needs another stays behind. Pure.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from gateway.providers.anthropic_answer import Block, decode
 from gateway.providers.anthropic_words import Figures
 from gateway.providers.editing import encode
 from gateway.providers.failures import failure_of
+from gateway.providers.messages_betas import lacks_beta
 from gateway.providers.messages_history import goes_on_unthinking, own
 from gateway.providers.messages_request import OBEYED, SAFE_NAME
 from gateway.providers.messages_words import message_id, told_usage
@@ -36,15 +37,13 @@ class Sent(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
-def passed(request: InferenceRequest, deployment: Deployment, tier: Tier) -> Sent:
-    """Return what is sent for a request."""
+def passed(request: InferenceRequest, deployment: Deployment, tier: Tier, betas: tuple[str, ...]) -> Sent:
+    """Return what is sent for a request in these betas."""
     provider, raws = deployment.provider, request.members.raws
     said = request.leaving("messages") or b"[]"
     own_said = own(said)
-    refused = _refused(request, own_said)
-    withheld = [
-        name for name in raws if name in NEVER_SENT or name in refused or not (name in KNOWN or provider.forward_unknown_fields)
-    ]
+    refused = {name for name in raws if name in NEVER_SENT or lacks_beta(name, betas)} | {*_refused(request, own_said)}
+    withheld = [name for name in raws if name in refused or not (name in KNOWN or provider.forward_unknown_fields)]
     word = provider.tiers.get(tier)
     edited: dict[str, bytes | None] = {
         **dict.fromkeys((*OBEYED, *withheld)),

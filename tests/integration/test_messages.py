@@ -208,6 +208,37 @@ class TestPassedThrough:
         assert answer.headers["x-gateway-dropped-params"] == "api_base"
         assert answer.headers["x-gateway-adjusted-params"] == "max_tokens=4096"
 
+    async def test_betas_leave_by_name_where_the_provider_allows_them(self, at: Scene) -> None:
+        names = "claude-code-20250219, context-management-2025-06-27,oauth-2025-04-20", "interleaved-thinking-2025-05-14, x y"
+        body = {
+            "model": "native",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "a"}],
+            "context_management": {"edits": []},
+        }
+        headers = [("anthropic-beta", value) for value in names]
+        answer = await at.run.client.post(f"{ROUTE}?beta=true", json={**body, "mcp_servers": []}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        request, found = sent(at)
+        assert [value for name, value in request.headers if name.lower() == "anthropic-beta"] == [
+            "claude-code-20250219,context-management-2025-06-27,interleaved-thinking-2025-05-14"
+        ]
+        assert (found["context_management"], "mcp_servers" in found) == ({"edits": []}, False)
+        assert answer.headers["x-gateway-dropped-params"] == "mcp_servers"
+
+    @pytest.mark.parametrize(("name", "path"), [("chat", ROUTE), ("native", "/v1/chat/completions")])
+    async def test_chat_has_no_betas(self, name: str, path: str, at: Scene) -> None:
+        body = {
+            "model": name,
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "a"}],
+            "context_management": {"edits": []},
+        }
+        answer = await at.run.client.post(path, json=body, headers={"anthropic-beta": "context-management-2025-06-27"})
+        request, found = sent(at)
+        assert (answer.status_code, request.header("anthropic-beta"), "context_management" in found) == (200, None, False)
+        assert answer.headers["x-gateway-dropped-params"] == "context_management"
+
     async def test_an_answer_keeps_its_bytes_but_for_the_model_and_the_usage(self, at: Scene) -> None:
         given = (
             b'{"id": "msg_9", "type":"message","role":"assistant", "model":"up","content":[{"type":"text","text":"\\u0048i"}],'

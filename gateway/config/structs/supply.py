@@ -54,8 +54,9 @@ class Provider(Section, frozen=True, kw_only=True):
     what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential; `api_keys` are
     several, of which a request takes any. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through.
     `tier_echo` is what an answer means that names no tier: that it had the one that was sent, or (`when_applied`) default where
-    that is lower. `api_version` is that of Azure's classic endpoint. `lacks` are fields of a body that it
-    refuses.
+    that is lower. `betas` are patterns of the betas of Messages that clients may ask for there by their header
+    `anthropic-beta`, absent the usual ones. `api_version` is that of Azure's classic endpoint. `lacks` are fields of a body
+    that it refuses.
     """
 
     preset: PresetName | None = None
@@ -73,6 +74,7 @@ class Provider(Section, frozen=True, kw_only=True):
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     transport: Literal["http1", "httpx"] = "http1"
     headers: dict[str, Secret] = {}
+    betas: tuple[Text, ...] | None = None
     ca_file: str | None = None
     proxy: Secret | None = None
     tier_echo: Literal["always", "when_applied"] = "always"

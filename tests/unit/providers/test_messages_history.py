@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gateway.providers.call_ids import handed
 from gateway.wire.request import Endpoint, parse
@@ -112,6 +113,7 @@ class TestThinking:
     @pytest.mark.parametrize(("kind", "stays"), [("clear_thinking_20251015", False), ("clear_tool_uses_20250919", True)])
     def test_nothing_is_to_clear_thoughts_that_there_are_not(self, kind: str, stays: bool) -> None:
         said, clearing = turns("a", [call()], [result()]), {"edits": [{"type": kind}]}
-        found = called(asked(messages=said, thinking=THINKING, context_management=clearing), CLAUDE)
+        request = replace(asked(messages=said, thinking=THINKING, context_management=clearing), betas=("context-management-1",))
+        found = called(request, replace(CLAUDE, betas=("*",)))
         assert ("context_management" in msgspec.json.decode(found.body)) is stays
         assert found.dropped == (("thinking",) if stays else ("thinking", "context_management"))
