@@ -94,7 +94,7 @@ def _tool(tool: Mapping[str, object]) -> dict[str, object]:
         "name": tool.get("name"),
         "description": tool.get("description"),
         "parameters": tool.get("input_schema"),
-        "strict": tool.get("strict"),
+        "strict": tool.get("strict") if is_strict(tool.get("input_schema")) else None,
     }
     return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}
 

@@ -19,6 +19,9 @@ DOCUMENT = "document.pdf"
 FAILED = "Error"
 """What the result of a tool begins with that failed."""
 
+PASSING = "next_user_message"
+"""What the system says until the user speaks again."""
+
 decode = msgspec.json.Decoder().decode
 encode = msgspec.json.Encoder().encode
 
@@ -33,13 +36,16 @@ class Listener(msgspec.Struct, frozen=True):
 def chat_messages(system: bytes | None, turns: bytes, listener: Listener) -> list[Part]:
     """Return chat's messages. Raises `msgspec.DecodeError` for what only looked like JSON."""
     found = [*_system(_blocks(decode(system or b"null")))]
-    for turn in decode(turns):
+    said = decode(turns)
+    last_asked = max(place for place, turn in enumerate(said) if turn["role"] == "user")
+    for place, turn in enumerate(said):
         blocks = _blocks(turn.get("content"))
         match turn["role"]:
             case "assistant":
                 found += _assistant(blocks, listener)
             case "system":
-                found += _system(blocks)
+                is_over = turn.get("clear_at") == PASSING and place < last_asked
+                found += () if is_over else _system(blocks)
             case _:
                 found += _user(blocks, listener)
     return found

@@ -44,6 +44,13 @@ class TestTheConversation:
         assert [each["role"] for each in found] == ["system", "user", "assistant", "user", "system"]
         assert found[-1]["content"] == "d\n\ne"
 
+    def test_what_the_system_says_for_one_turn_is_over_with_it(self) -> None:
+        passing = {"role": "system", "content": "b", "clear_at": "next_user_message"}
+        said = [*turns("a"), passing, *turns("c", "d")[::-1], {**passing, "content": "e"}, {**passing, "content": "f"}]
+        assert [each["content"] for each in sent(messages=said)["messages"]] == ["a", "d", "c", "e", "f"]
+        kept = [*turns("a"), {**passing, "clear_at": "never"}, *turns("c")]
+        assert [each["content"] for each in sent(messages=kept)["messages"]] == ["a", "b", "c"]
+
     def test_several_texts(self) -> None:
         found = sent(messages=turns([text("a"), text("b")], [text("c"), text("d")], "e"), system=[text("s"), text("t")])[
             "messages"
@@ -147,6 +154,18 @@ class TestTheOtherFields:
         function = {"name": "f", "description": "Do it", "parameters": {"type": "object"}}
         assert (found["tools"], found["tool_choice"]) == ([{"type": "function", "function": function}], there)
         assert "parallel_tool_calls" not in found
+
+    @pytest.mark.parametrize(
+        ("schema", "strict", "held"),
+        [
+            ({"type": "object", "properties": {}, "additionalProperties": False}, True, True),
+            ({"type": "object", "properties": {}, "additionalProperties": False}, False, False),
+            ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, True, None),
+        ],
+    )
+    def test_a_tool_is_strict_where_it_can_be(self, schema: dict[str, Any], strict: bool, held: bool | None) -> None:
+        [tool] = sent(tools=[{"name": "f", "input_schema": schema, "strict": strict}])["tools"]
+        assert tool["function"].get("strict") is held
 
     def test_one_call_at_a_time(self) -> None:
         assert sent(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True})["parallel_tool_calls"] is False
