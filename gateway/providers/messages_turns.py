@@ -37,7 +37,7 @@ def chat_messages(system: bytes | None, turns: bytes, listener: Listener) -> lis
     """Return chat's messages. Raises `msgspec.DecodeError` for what only looked like JSON."""
     found = [*_system(_blocks(decode(system or b"null")))]
     said = decode(turns)
-    last_asked = max(place for place, turn in enumerate(said) if turn["role"] == "user")
+    last_asked = max((place for place, turn in enumerate(said) if turn["role"] == "user"), default=0)
     for place, turn in enumerate(said):
         blocks = _blocks(turn.get("content"))
         match turn["role"]:
