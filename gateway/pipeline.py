@@ -8,6 +8,7 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway.admission.client import AdmissionUnavailable
 from gateway.errors import Draining, GatewayError, Internal, LimiterUnavailable, Unauthenticated, UpstreamTimeout, status_of
@@ -28,6 +29,7 @@ from gateway.upstream.counted import Counted
 from gateway.upstream.remainder import Remainders
 from gateway.walk import Walk
 from gateway.watch import Cut, Watch
+from gateway.wire import betas
 from gateway.wire.contracts import Contract
 from gateway.wire.request import COUNT, Endpoint, InferenceRequest, parse
 
@@ -159,10 +161,12 @@ class Corridor:
         """Return what the body asks for. One that is no good counts like any other: a client that loops has no other limit."""
         try:
             body, table = await visit.body(), COUNT if visit.counts else None
-            return parse(visit.endpoint, body, visit.contract, table, bad_values(key, self.snapshot.catalogue.names))
+            request = parse(visit.endpoint, body, visit.contract, table, bad_values(key, self.snapshot.catalogue.names))
         except GatewayError:
             self._floods.count(key, None, visit.record.started_unix_ms)
             raise
+        in_betas = visit.endpoint is Endpoint.MESSAGES and betas.HEADER in visit.fields
+        return replace(request, betas=betas.betas_of(visit.headers)) if in_betas else request
 
 
 def cut_error(watch: Watch) -> GatewayError:

@@ -21,6 +21,7 @@ from gateway.policy.catalogue import Catalogue, Secret, Tier
 from gateway.policy.credentials import digest, parse_digest
 from gateway.policy.fallback import Fallback
 from gateway.providers import NATURES
+from gateway.wire.betas import USUAL
 from gateway.wire.contracts import NAMED, PREFIXES
 
 _MILLION = 1_000_000
@@ -88,10 +89,12 @@ def _provider(name: str, provider: Provider, config: Config) -> catalogue.Provid
             embeddings_base64=quirks.embeddings_base64,
             adaptive_thinking=quirks.adaptive_thinking,
             reasoning_outside=quirks.reasoning_outside,
+            reasoning_back=quirks.reasoning_back,
             continuous_usage=quirks.continuous_usage,
             finish_chunk_usage=quirks.finish_chunk_usage,
             offset_past_prompt=quirks.text_offset == "openai",
         ),
+        betas=USUAL if provider.betas is None else provider.betas,
         forward_unknown_fields=provider.unknown_fields == "forward",
         lacks=frozenset(provider.lacks),
         allow_store=provider.allow_store,

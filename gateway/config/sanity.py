@@ -19,6 +19,7 @@ from gateway.policy.charges import Charge, Reach
 from gateway.policy.lacking import NEEDED
 from gateway.policy.limits import charges
 from gateway.providers import NATURES
+from gateway.wire.request import Endpoint
 
 USUAL_TOKENS = 1024
 """What one ordinary request holds: a page of prompt and an answer of a few hundred tokens."""
@@ -157,9 +158,13 @@ def _dialect(parsed: Parsed, where: Where, provider: Provider) -> Iterator[Probl
     lacking = [endpoint for endpoint in provider.endpoints if endpoint not in nature.endpoints]
     if lacking:
         yield parsed.problem((*where, "endpoints"), f"the dialect {provider.dialect} has no {', '.join(lacking)}")
-    for quirk in nature.idle_quirks:
+    # Who is asked for Messages as they are gets back what it thought as it told it.
+    idle = (*nature.idle_quirks, "reasoning_back") if Endpoint.MESSAGES in nature.endpoints else nature.idle_quirks
+    for quirk in idle:
         if getattr(provider.quirks, quirk) != getattr(NO_QUIRKS, quirk):
             yield parsed.problem((*where, "quirks", quirk), f"means nothing in the dialect {provider.dialect}")
+    if Endpoint.MESSAGES not in nature.endpoints and provider.betas is not None:
+        yield parsed.problem((*where, "betas"), f"means nothing in the dialect {provider.dialect}")
     if not provider.base_url:
         return
     is_classic = provider.dialect == "azure" and not provider.base_url.rstrip("/").endswith("/v1")

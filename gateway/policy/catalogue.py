@@ -116,6 +116,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True):
     """It knows `encoding_format`, and may be asked for vectors as base64; others are not sent the field."""
     adaptive_thinking: bool = False
     reasoning_outside: bool = False
+    reasoning_back: str | None = None
+    """The member in which it wants back what its answers thought; None refuses such a one, or does without."""
     finish_chunk_usage: bool = False
     continuous_usage: bool = False
     """A stream is asked to tell its usage on every chunk, so that one that is cut is known to the token."""
@@ -136,6 +138,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: frozenset[Endpoint] = frozenset({Endpoint.CHAT})
     headers: Mapping[str, str] = {}
     quirks: Quirks = Quirks()
+    betas: tuple[str, ...] = ()
+    """Patterns of the betas of Messages that clients may ask for there."""
     forward_unknown_fields: bool = True
     lacks: frozenset[str] = frozenset()
     """Fields of a body that it refuses."""

@@ -18,6 +18,7 @@ from gateway.providers.anthropic_answer import Head, completion
 from gateway.providers.anthropic_request import NATURE, translate
 from gateway.providers.anthropic_stream import AnthropicStream
 from gateway.providers.headers import headers_of
+from gateway.providers.messages_betas import Betas
 from gateway.providers.messages_passed import answer, passed
 from gateway.providers.messages_passed_stream import PassedStream
 from gateway.providers.openai import OpenAI
@@ -41,6 +42,7 @@ class Anthropic:
         own = {"x_api_key": provider.api_key.reveal(), "anthropic_version": VERSION}
         self._headers = headers_of(provider, accept="application/json", **own)
         self._stream_headers = headers_of(provider, accept="text/event-stream", **own)
+        self._betas = Betas(provider)
         self._provider = provider
         self._account = account_names(provider)
         self._openai = OpenAI(provider)
@@ -49,8 +51,9 @@ class Anthropic:
         """Return the call. Raises `InvalidJson` for what only looked like JSON as long as nobody looked into it."""
         # There is no queue to stay out of, so that `last` changes nothing.
         if request.endpoint is Endpoint.MESSAGES:
-            sent = passed(request, deployment, tier)
-            headers = self._stream_headers if request.stream else self._headers
+            betas = self._betas.leaving(request.betas)
+            sent = passed(request, deployment, tier, betas)
+            headers = self._betas.headers(self._stream_headers if request.stream else self._headers, betas)
             return Call(path=PATH, headers=headers, body=sent.body, dropped=sent.dropped)
         if request.endpoint is Endpoint.CHAT:
             return self._call(request, deployment, tier)

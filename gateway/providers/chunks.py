@@ -23,6 +23,8 @@ class ToolCall(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: Function | None = None
+    extra_content: object = None
+    """Gemini's, which it wants back with the call."""
 
 
 class Said(msgspec.Struct, gc=False):

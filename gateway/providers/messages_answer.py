@@ -5,6 +5,7 @@ from collections.abc import Container
 import msgspec
 
 from gateway.policy.tiers import Echo
+from gateway.providers.call_ids import handed
 from gateway.providers.chunks import Choice, Said, ToolCall
 from gateway.providers.editing import encode
 from gateway.providers.messages_words import message_id, stop_reason, usage_object
@@ -30,8 +31,8 @@ class ChatAnswer(msgspec.Struct, gc=False):
 decode = msgspec.json.Decoder(ChatAnswer).decode
 
 
-def whole(answer: Answer, edits: Edits, stops: Container[object]) -> Answer:
-    """Return a complete answer in Anthropic's words."""
+def whole(answer: Answer, edits: Edits, stops: Container[object], owner: str) -> Answer:
+    """Return a complete answer in Anthropic's words; `owner` is who gave it."""
     choices = decode(answer.body).choices
     choice = choices[0] if choices else ChatChoice()
     said, text, echo = choice.message or Said(), said_text(choice), edits.tariff.echo(answer.tier)
@@ -41,8 +42,10 @@ def whole(answer: Answer, edits: Edits, stops: Container[object]) -> Answer:
         content.append({"type": "thinking", "thinking": thought, "signature": ""})
     if text:
         content.append({"type": "text", "text": text})
-    content += [_called(call, f"toolu_{edits.id}_{place}") for place, call in enumerate(said.tool_calls or ())]
-    reason, sequence = end_of(choice, stops, calls=bool(said.tool_calls))
+    for place, call in enumerate(said.tool_calls or ()):
+        call_id = handed(call.id or f"toolu_{edits.id}_{place}", call.extra_content, owner)
+        content.append({"type": "tool_use", "id": call_id, **_called(call)})
+    reason, sequence = end_of(choice, stops, "tool_use" if said.tool_calls else "refusal" if said.refusal else None)
     message = {
         **head(edits),
         "content": content,
@@ -64,12 +67,12 @@ def head(edits: Edits) -> dict[str, object]:
     return {"id": message_id(edits), "type": "message", "role": "assistant", "model": edits.model}
 
 
-def end_of(choice: ChatChoice, stops: Container[object], *, calls: bool) -> tuple[str, object]:
-    """Return why a choice ended, and the sequence that ended it where the provider tells it."""
+def end_of(choice: ChatChoice, stops: Container[object], said: str | None) -> tuple[str, object]:
+    """Return why a choice ended, by what it `said` where it has no word for that, and the sequence that ended it, where told."""
     if choice.finish_reason == "stop" and isinstance(choice.stop_reason, str) and choice.stop_reason in stops:
         return "stop_sequence", choice.stop_reason
     # Some providers call every proper end the same.
-    return ("tool_use" if calls and choice.finish_reason in (None, "stop") else stop_reason(choice.finish_reason)), None
+    return (said if said and choice.finish_reason in (None, "stop") else stop_reason(choice.finish_reason)), None
 
 
 def thought_of(choice: Choice) -> str:
@@ -79,11 +82,11 @@ def thought_of(choice: Choice) -> str:
     return thought if isinstance(thought, str) else ""
 
 
-def _called(call: ToolCall, own_id: str) -> dict[str, object]:
+def _called(call: ToolCall) -> dict[str, object]:
     function = call.function
     given = None if function is None else function.arguments
     name = None if function is None else function.name
-    return {"type": "tool_use", "id": call.id or own_id, "name": name or "", "input": _input(given)}
+    return {"name": name or "", "input": _input(given)}
 
 
 def _input(arguments: object) -> object:

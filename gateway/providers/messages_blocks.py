@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from gateway.providers.call_ids import handed
 from gateway.providers.chunks import ToolCall
 
 decode = msgspec.json.Decoder().decode
@@ -26,6 +27,8 @@ class Block(msgspec.Struct):
     deltas: list[dict[str, object]] = []
     arguments: str = ""
     is_open: bool = False
+    call_id: str = ""
+    """The provider's own."""
 
     @property
     def is_named(self) -> bool:
@@ -46,10 +49,11 @@ class Block(msgspec.Struct):
 class Blocks:
     """The blocks of one answer."""
 
-    def __init__(self, answer_id: str) -> None:
+    def __init__(self, answer_id: str, owner: str) -> None:
         self.called = False
         """A tool was called."""
         self._answer_id = answer_id
+        self._owner = owner
         self._queue: list[Block] = []
         """The first is being told."""
         self._index = 0
@@ -70,9 +74,12 @@ class Blocks:
         block = self._calls.get(place)
         if block is None:
             call_id = fragment.id or f"toolu_{self._answer_id}_{place}"
-            block = self._calls[place] = Block({"type": "tool_use", "id": call_id, "name": "", "input": {}})
+            opening: dict[str, object] = {"type": "tool_use", "id": handed(call_id, None, self._owner), "name": "", "input": {}}
+            block = self._calls[place] = Block(opening, call_id=call_id)
             self._queue.append(block)
             self.called = True
+        if fragment.extra_content and not block.is_open:
+            block.opening["id"] = handed(block.call_id, fragment.extra_content, self._owner)
         if function is None:
             return
         if function.name and not block.is_open:

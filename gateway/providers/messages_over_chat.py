@@ -12,9 +12,11 @@ from msgspec.structs import replace
 from gateway.errors import InvalidJson
 from gateway.faults import Failed, FieldError
 from gateway.policy.catalogue import Deployment
+from gateway.providers.call_ids import owner_of
 from gateway.providers.messages_answer import ChatChoice, beginning, decode, end_of, thought_of, whole
 from gateway.providers.messages_blocks import Blocks, event
 from gateway.providers.messages_request import chat_body
+from gateway.providers.messages_turns import Listener
 from gateway.providers.messages_words import usage_object
 from gateway.providers.over_chat_text import said_text
 from gateway.providers.protocol import Answer, Call, Dialect, Edits, Step
@@ -39,15 +41,17 @@ OURS: Mapping[str, str] = {
 class MessagesOverChat:
     """One Messages request as chat, and its answer as a message (a `Translation`)."""
 
-    def __init__(self, request: InferenceRequest, deployment: Deployment, dialect: Dialect) -> None:  # noqa: ARG002
+    def __init__(self, request: InferenceRequest, deployment: Deployment, dialect: Dialect) -> None:
         self._request = request
+        self._provider = deployment.provider
+        self._owner = owner_of(deployment.provider)
         self._dialect = dialect
         self._dropped: tuple[str, ...] = ()
 
     def requests(self) -> Iterator[InferenceRequest]:
         """Yield the one request of chat. Raises `InvalidJson` for what only looked like JSON as long as nobody looked into it."""
         try:
-            chat = chat_body(self._request)
+            chat = chat_body(self._request, Listener(self._provider.quirks.reasoning_back, self._owner))
         except (msgspec.DecodeError, RecursionError):
             raise InvalidJson("The body holds a number beyond all bounds, or is nested too deeply") from None
         self._dropped = chat.dropped
@@ -61,11 +65,11 @@ class MessagesOverChat:
     def take(self, body: bytes, edits: Edits) -> Answer | Failed:
         """Take the complete 2xx body."""
         answer = self._dialect.answer(body, _chat_edits(edits))
-        return self.failed(answer) if isinstance(answer, Failed) else whole(answer, edits, self._stops)
+        return self.failed(answer) if isinstance(answer, Failed) else whole(answer, edits, self._stops, self._owner)
 
     def reader(self, edits: Edits) -> "MessagesOverChatStream":
         """Return a fresh reader for the stream."""
-        return MessagesOverChatStream(edits, self._stops, self._dialect)
+        return MessagesOverChatStream(edits, self._stops, self._dialect, self._owner)
 
     def failed(self, failed: Failed) -> Failed:
         """Return a failure in the words of Messages."""
@@ -83,7 +87,7 @@ class MessagesOverChatStream:
 
     part_done = False
 
-    def __init__(self, edits: Edits, stops: list[object], dialect: Dialect) -> None:
+    def __init__(self, edits: Edits, stops: list[object], dialect: Dialect, owner: str) -> None:
         self.usage: Usage | None = None
         self.tier: str | None = None
         self.finished = False
@@ -93,8 +97,9 @@ class MessagesOverChatStream:
         self._edits = edits
         self._stops = stops
         self._chat = dialect.reader(_chat_edits(edits))
-        self._blocks = Blocks(edits.id)
+        self._blocks = Blocks(edits.id, owner)
         self._begun = False
+        self._refused = False
         self._last = ChatChoice()
         """The choice that said how the answer ended."""
 
@@ -135,6 +140,7 @@ class MessagesOverChatStream:
             self._blocks.think(thought)
         if text := said_text(choice):
             self._blocks.say(text)
+        self._refused = self._refused or bool(choice.delta and choice.delta.refusal)
         for fragment in (choice.delta and choice.delta.tool_calls) or ():
             self._blocks.call(fragment)
         if choice.finish_reason is not None:
@@ -142,7 +148,8 @@ class MessagesOverChatStream:
 
     def _last_words(self) -> Iterator[bytes]:
         yield from self._blocks.rest()
-        reason, sequence = end_of(self._last, self._stops, calls=self._blocks.called)
+        said = "tool_use" if self._blocks.called else "refusal" if self._refused else None
+        reason, sequence = end_of(self._last, self._stops, said)
         usage = usage_object(self.usage, self._edits, self._edits.tariff.echo(self.tier))
         yield event("message_delta", delta={"stop_reason": reason, "stop_sequence": sequence}, usage=usage)
         yield event("message_stop")

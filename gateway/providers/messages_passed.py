@@ -1,10 +1,9 @@
 """A Messages request to a provider of the Messages API: the client's own bytes with a few members changed, both ways.
 
-What the gateway obeys itself is taken out, what the provider is set up for is put in. None of the client's headers travels, those
-that switch betas on included. Pure.
+What the gateway obeys itself is taken out, what the provider is set up for is put in. Of the client's headers nothing travels but
+the names of betas that it may ask for; what needs another stays behind. Pure.
 """
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -16,6 +15,8 @@ from gateway.providers.anthropic_answer import Block, decode
 from gateway.providers.anthropic_words import Figures
 from gateway.providers.editing import encode
 from gateway.providers.failures import failure_of
+from gateway.providers.messages_betas import lacks_beta
+from gateway.providers.messages_history import goes_on_unthinking, own
 from gateway.providers.messages_request import OBEYED, SAFE_NAME
 from gateway.providers.messages_words import message_id, told_usage
 from gateway.providers.openai import NEVER_SENT
@@ -26,20 +27,7 @@ from gateway.wire.usage import read_usage
 
 KNOWN = TABLES[Endpoint.MESSAGES].fields.keys()
 
-
-UNSIGNED = re.compile(rb'"signature"[ \t\n\r]*:[ \t\n\r]*""')
-
-decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-class Thought(msgspec.Struct, gc=False):
-    """A block, as far as it may be a thought."""
-
-    type: str
-    signature: object = None
-
-
-decode_thought = msgspec.json.Decoder(Thought).decode
+CLEARING = "context_management"
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -49,10 +37,13 @@ class Sent(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
-def passed(request: InferenceRequest, deployment: Deployment, tier: Tier) -> Sent:
-    """Return what is sent for a request."""
+def passed(request: InferenceRequest, deployment: Deployment, tier: Tier, betas: tuple[str, ...]) -> Sent:
+    """Return what is sent for a request in these betas."""
     provider, raws = deployment.provider, request.members.raws
-    withheld = [name for name in raws if name in NEVER_SENT or not (name in KNOWN or provider.forward_unknown_fields)]
+    said = request.leaving("messages") or b"[]"
+    own_said = own(said)
+    refused = {name for name in raws if name in NEVER_SENT or lacks_beta(name, betas)} | {*_refused(request, own_said)}
+    withheld = [name for name in raws if name in refused or not (name in KNOWN or provider.forward_unknown_fields)]
     word = provider.tiers.get(tier)
     edited: dict[str, bytes | None] = {
         **dict.fromkeys((*OBEYED, *withheld)),
@@ -61,26 +52,20 @@ def passed(request: InferenceRequest, deployment: Deployment, tier: Tier) -> Sen
         "max_tokens": encode(request.max_tokens),
         "service_tier": None if word is None else encode(word),
     }
-    said = request.leaving("messages")
-    if said is not None and UNSIGNED.search(said):
-        edited["messages"] = signed(said)
+    if own_said is not said:
+        edited["messages"] = own_said
     dropped = tuple(name for name in withheld if bytes(raws[name]) != b"null" and SAFE_NAME.fullmatch(name))
     return Sent(splice(request.members, edited), dropped)
 
 
-def signed(turns: bytes) -> bytes:
-    """Return turns without thoughts that nobody has signed: another provider's, by way of chat, which would be refused."""
-    found: list[msgspec.Raw] = []
-    for turn in decode_list(turns):
-        members = split(bytes(turn))
-        content = members.value("content") or b""
-        if content.startswith(b"[") and UNSIGNED.search(content):
-            kept = [block for block in decode_list(content) if decode_thought(block) != Thought("thinking", "")]
-            if kept:
-                found.append(msgspec.Raw(splice(members, {"content": encode(kept)})))
-        else:
-            found.append(turn)
-    return encode(found)
+def _refused(request: InferenceRequest, turns: bytes) -> tuple[str, ...]:
+    """Return the fields that would be refused of a conversation in which others had a part."""
+    thinking = request.fields.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled" or not goes_on_unthinking(turns):
+        return ()
+    # What clears away old thoughts is refused where there are to be no new ones.
+    clears = b'"clear_thinking' in (request.members.value(CLEARING) or b"")
+    return ("thinking", CLEARING) if clears else ("thinking",)
 
 
 def answer(body: bytes, edits: Edits, hidden: Sequence[str]) -> Answer | Failed:

@@ -1,14 +1,18 @@
 """A Messages request in chat's words. What chat has under another name is translated, what it has not is dropped and reported.
 
-Requests that chat has no words for never get here: `gateway.policy.capabilities` keeps them away. Pure.
+Conversations that chat has no words for never get here: `gateway.policy.capabilities` keeps them away. Words of another day in
+fields that have to be looked into are refused by name. Pure.
 """
 
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 
 import msgspec
 
-from gateway.providers.messages_turns import chat_messages
+from gateway.errors import UnsupportedParameter
+from gateway.providers.messages_turns import Listener, chat_messages
+from gateway.providers.strictness import is_strict
 from gateway.wire.request import InferenceRequest
 
 OBEYED = frozenset({"models", "fail_fast", "service_tier"})
@@ -23,6 +27,9 @@ ALIKE = ("temperature", "top_p", "top_k")
 
 EFFORTS: tuple[tuple[float, str], ...] = ((0.35, "low"), (0.65, "medium"), (1.0, "high"))
 """Up to which share of an answer's bound a budget of thinking is which effort."""
+
+MOST_USER_CHARS = 64
+"""What OpenAI takes for `user`; coding agents put an account and a session into theirs."""
 
 TAKEN = OBEYED | frozenset({"model", "max_tokens", "messages", "system", "stream", "stop_sequences", "metadata", *ALIKE})
 TRANSLATED = TAKEN | {"tools", "tool_choice", "output_config"}
@@ -39,13 +46,17 @@ class Chat(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
-def chat_body(request: InferenceRequest) -> Chat:
-    """Return a request as chat. Raises `msgspec.DecodeError` and `RecursionError` for what only looked like JSON."""
+def chat_body(request: InferenceRequest, listener: Listener) -> Chat:
+    """Return a request as chat.
+
+    Raises `UnsupportedParameter` for words that chat has not, and for what only looked like JSON `msgspec.DecodeError` and
+    `RecursionError`.
+    """
     fields = request.fields
     effort = _effort(request)
     members: dict[str, object] = {
         "model": "",
-        "messages": chat_messages(request.leaving("system"), request.leaving("messages") or b"[]"),
+        "messages": chat_messages(request.leaving("system"), request.leaving("messages") or b"[]", listener),
         "stop": fields.get("stop_sequences") or None,
         **{name: msgspec.Raw(raw) for name in ALIKE if (raw := request.leaving(name)) is not None and raw != b"null"},
         **_tools(request),
@@ -69,8 +80,10 @@ def _tools(request: InferenceRequest) -> dict[str, object]:
     choice = request.fields.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "tool":
         found["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
-    elif isinstance(choice, dict):
-        found["tool_choice"] = CHOICES.get(choice.get("type"))
+    elif isinstance(choice, dict) and "type" in choice:
+        if choice["type"] not in CHOICES:
+            raise _unsaid("tool_choice")
+        found["tool_choice"] = CHOICES[choice["type"]]
     if isinstance(choice, dict) and choice.get("disable_parallel_tool_use") and choice.get("type") != "none":
         found["parallel_tool_calls"] = False
     return found
@@ -81,7 +94,7 @@ def _tool(tool: Mapping[str, object]) -> dict[str, object]:
         "name": tool.get("name"),
         "description": tool.get("description"),
         "parameters": tool.get("input_schema"),
-        "strict": tool.get("strict"),
+        "strict": tool.get("strict") if is_strict(tool.get("input_schema")) else None,
     }
     return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}
 
@@ -109,10 +122,21 @@ def _format(request: InferenceRequest) -> object:
     """Return the schema that the answer is to keep to."""
     config = decode(request.leaving("output_config") or b"null")
     wanted = config.get("format") if isinstance(config, dict) else None
-    if not isinstance(wanted, dict) or wanted.get("type") != "json_schema":
+    if not isinstance(wanted, dict):
         return None
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": wanted.get("schema"), "strict": True}}
+    if wanted.get("type") != "json_schema":
+        raise _unsaid("output_config")
+    schema = wanted.get("schema")
+    held = {"strict": True} if is_strict(schema) else {}
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **held}}
+
+
+def _unsaid(field: str) -> UnsupportedParameter:
+    text = f"The model is served through chat completions, which cannot take this '{field}'"
+    return UnsupportedParameter(text, param=field)
 
 
 def _user(metadata: object) -> object:
-    return metadata.get("user_id") if isinstance(metadata, dict) else None
+    """Return whom it is for: a name that is too long by its SHA-256, which tells users apart just as well."""
+    name = metadata.get("user_id") if isinstance(metadata, dict) else None
+    return sha256(name.encode()).hexdigest() if isinstance(name, str) and len(name) > MOST_USER_CHARS else name

@@ -21,7 +21,7 @@ from gateway.wire.readers import (
     text,
     unambiguous,
 )
-from gateway.wire.shapes import logit_bias, model_list, response_format, stops
+from gateway.wire.shapes import logit_bias, model_list, response_format, stops, thinking
 from gateway.wire.turns import system, turns
 
 MOST_OUTPUT_TOKENS = 10_000_000
@@ -104,12 +104,12 @@ MESSAGES: Mapping[str, Reader[object]] = {
     "messages": turns,
     "system": system,
     "tools": list_of(object_of(type=text, name=text)),
-    "tool_choice": object_of(type=one_of("auto", "any", "tool", "none"), name=text, disable_parallel_tool_use=flag),
+    "tool_choice": object_of(type=text, name=text, disable_parallel_tool_use=flag),
     "stop_sequences": list_of(filled_text, MOST_STOPS),
     "temperature": number(0, 1),
     "top_k": integer(0),
     "metadata": object_of(user_id=text),
-    "thinking": object_of(type=one_of("enabled", "disabled", "adaptive"), budget_tokens=integer(1)),
+    "thinking": thinking,
     "output_config": object_of(effort=text, format=object_of(type=text)),
 }
 

@@ -74,6 +74,8 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Every known field that is there and not null, as its reader returned it: what capabilities are judged by."""
     changes: Mapping[str, bytes | None] = {}
     """What the gateway itself changes in the body before it leaves, by name: JSON text, or None to leave the field out."""
+    betas: tuple[str, ...] = ()
+    """In which betas of Messages it is asked, as its header names them."""
 
     @property
     def made(self) -> int:

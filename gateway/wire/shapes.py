@@ -10,6 +10,7 @@ from gateway.wire.readers import (
     Wrong,
     below,
     filled_text,
+    integer,
     list_of,
     number,
     object_of,
@@ -27,6 +28,8 @@ NAME_LIST = list_of(filled_text)
 BIAS = number(-100, 100)
 FORMAT = one_of("text", "json_object", "json_schema", "regex")
 NAMED = object_of(name=text)
+KIND = object_of(type=text)
+BUDGET = object_of(budget_tokens=integer(1))
 
 
 def _read_stops(raw: bytes) -> tuple[str, ...]:
@@ -63,6 +66,11 @@ def _read_response_format(raw: bytes) -> dict[str, object]:
     if kind == "regex":
         _member(found, "regex", text)
     return {"type": kind}
+
+
+def _read_thinking(raw: bytes) -> dict[str, object]:
+    found = KIND.read(raw)
+    return found | (BUDGET.read(raw) if found.get("type") == "enabled" else {})
 
 
 def _read_model_list(raw: bytes) -> tuple[str, ...]:
@@ -106,5 +114,10 @@ response_format = Reader(
     },
 )
 """A response format: the type is known, and what it needs is there."""
+thinking = Reader(
+    _read_thinking,
+    {**KIND.schema, "if": {"properties": {"type": {"const": "enabled"}}, "required": ["type"]}, "then": BUDGET.schema},
+)
+"""`thinking` of Messages, of which the gateway goes by a budget alone: every other kind is between client and provider."""
 model_list = Reader(_read_model_list, {**NAME_LIST.schema, "minItems": 1, "maxItems": MOST_MODELS})
 """`models`: one to four names. Which names are allowed is not decided here."""

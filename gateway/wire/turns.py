@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens
 from gateway.wire.readers import Problem, Reader, Schema, Wrong, raw_list, text, wrong
@@ -19,6 +20,13 @@ SOURCES: Mapping[str, tuple[str, ...]] = {"image": ("base64", "url"), "document"
 RESULTS = frozenset({"text", *SOURCES})
 SAYABLE = frozenset({"text", "tool_use", "thinking", "redacted_thinking"})
 """Blocks that chat has words for, or that are nothing to say again: what another model thought."""
+
+CARRIES = "__x"
+"""What stands in the id of a tool call before what it carries for a provider: see `gateway.providers.call_ids`."""
+
+CARRIED = re.compile(
+    rb'"(?:tool_use_)?id"[ \t\n\r]*:[ \t\n\r]*"[A-Za-z0-9_-]{1,64}?(%b[0-9a-f]{8}_[A-Za-z0-9_-]+)"' % CARRIES.encode()
+)
 
 INLINE_FILE = re.compile(rb'"data"[ \t\n\r]*:[ \t\n\r]*"[A-Za-z0-9+/=]{64,}"')
 
@@ -45,10 +53,10 @@ class Source(msgspec.Struct, gc=False):
 
 
 class Turn(msgspec.Struct, gc=False):
-    """What one speaker says in one go."""
+    """What one speaker says in one go. The system may say nothing, and only set how the conversation goes on."""
 
     role: str
-    content: str | list[Block]
+    content: str | list[Block] | UnsetType = UNSET
 
 
 class Text(msgspec.Struct, gc=False):
@@ -64,7 +72,12 @@ decode_source = msgspec.json.Decoder(Source).decode
 decode_given = msgspec.json.Decoder(str | list[Block] | None).decode
 decode_texts = msgspec.json.Decoder(list[Text]).decode
 
-ROLES = ("user", "assistant")
+SYSTEM = "system"
+ROLES = ("user", "assistant", SYSTEM)
+"""Who may speak. The system does within a conversation, behind the user."""
+
+WORDS = frozenset({"text"})
+"""Blocks of the system's that chat has words for."""
 
 
 def _read_turns(raw: bytes) -> Prompt:
@@ -74,22 +87,30 @@ def _read_turns(raw: bytes) -> Prompt:
         raise Wrong(*_problems(raw)) from None
     if not turns:
         raise wrong("List should have at least 1 item", "too_short")
-    strangers = [place for place, turn in enumerate(turns) if turn.role not in ROLES]
-    if strangers:
-        raise Wrong(*(((place, "role"), "Input should be one of user, assistant", "literal_error") for place in strangers))
+    if problems := [problem for place, turn in enumerate(turns) if (problem := _misfit(place, turn)) is not None]:
+        raise Wrong(*problems)
     if turns[0].role != "user":
         raise wrong("The first message should have the role user", "value_error", 0, "role")
     inline = [len(found) for found in INLINE_FILE.findall(raw)] if b'"base64"' in raw else []
-    length = len(raw) - sum(inline)
+    # No model is told what an id carries.
+    carried = [len(found) for found in CARRIED.findall(raw)] if CARRIES.encode() in raw else []
+    length = len(raw) - sum(inline) - sum(carried)
     tokens = text_tokens(length) + TOKENS_PER_MESSAGE * len(turns) + TOKENS_PER_FILE * len(inline)
     return Prompt(1, tokens, length, files=len(inline), beyond_chat=next(_beyond_chat(turns), None))
+
+
+def _misfit(place: int, turn: Turn) -> Problem | None:
+    """Return what keeps a turn out of a conversation."""
+    if turn.role not in ROLES:
+        return (place, "role"), f"Input should be one of {', '.join(ROLES)}", "literal_error"
+    return ((place, "content"), "Field required", "missing") if turn.content is UNSET and turn.role != SYSTEM else None
 
 
 def _beyond_chat(turns: list[Turn]) -> Iterator[str]:
     """Yield where there is what chat has no words for: an answer that was begun, and blocks that only Messages has."""
     for place, turn in enumerate(turns):
         for within, block in enumerate(turn.content if isinstance(turn.content, list) else ()):
-            if not _is_known(block):
+            if block.type not in WORDS if turn.role == SYSTEM else not _is_known(block):
                 yield f"messages.{place}.content.{within}"
     if turns[-1].role == "assistant":
         yield f"messages.{len(turns) - 1}.role"
@@ -112,9 +133,11 @@ def _problems(raw: bytes) -> list[Problem]:
     problems: list[Problem] = []
     for place, entry in enumerate(raw_list(raw)):
         try:
-            decode_turn(entry)
+            problem = _misfit(place, decode_turn(entry))
         except msgspec.ValidationError as error:
-            problems.append(_problem(str(error), place))
+            problem = _problem(str(error), place)
+        if problem is not None:
+            problems.append(problem)
     return problems
 
 
@@ -151,12 +174,20 @@ TEXTS = {
 }
 
 
-def _turn(*roles: str) -> Schema:
+def _turn(*roles: str, says: tuple[str, ...] = ("content",)) -> Schema:
     content = {"anyOf": [{"type": "string"}, BLOCKS]}
-    return {"type": "object", "properties": {"role": {"enum": roles}, "content": content}, "required": ["role", "content"]}
+    return {"type": "object", "properties": {"role": {"enum": roles}, "content": content}, "required": ["role", *says]}
 
 
-turns = Reader(_read_turns, {"type": "array", "minItems": 1, "prefixItems": [_turn(ROLES[0])], "items": _turn(*ROLES)})
+turns = Reader(
+    _read_turns,
+    {
+        "type": "array",
+        "minItems": 1,
+        "prefixItems": [_turn(ROLES[0])],
+        "items": {"anyOf": [_turn(*(role for role in ROLES if role != SYSTEM)), _turn(SYSTEM, says=())]},
+    },
+)
 """`messages` of the Messages API: turns, of which the first is the user's."""
 
 system = Reader(_read_system, {"anyOf": [{"type": "string"}, TEXTS]})

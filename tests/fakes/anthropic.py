@@ -55,16 +55,23 @@ def begins(**usage: Any) -> bytes:
 
 
 def block(index: int, said: Mapping[str, Any]) -> bytes:
-    """The events of one block of text, of thought or of a tool call."""
+    """The events of one block: of what is said in pieces those, of anything else its beginning and its end."""
+    first, pieces = {**said}, list[dict[str, Any]]()
     match said["type"]:
-        case "tool_use":
-            first, pieces = {**said, "input": {}}, [{"type": "input_json_delta", "partial_json": encode(said["input"]).decode()}]
+        case "tool_use" | "server_tool_use":
+            first["input"] = {}
+            pieces = [{"type": "input_json_delta", "partial_json": encode(said["input"]).decode()}]
         case "thinking":
-            first, pieces = {**said, "thinking": ""}, [{"type": "thinking_delta", "thinking": said["thinking"]}]
-        case _:
+            first |= {"thinking": "", "signature": ""}
+            pieces = [{"type": "thinking_delta", "thinking": said["thinking"]}]
+            pieces += [{"type": "signature_delta", "signature": said["signature"]}] if said.get("signature") else []
+        case "text":
             half = len(said["text"]) // 2
-            first = {**said, "text": ""}
-            pieces = [{"type": "text_delta", "text": piece} for piece in (said["text"][:half], said["text"][half:])]
+            first |= {"text": ""} | ({"citations": []} if "citations" in said else {})
+            pieces = [{"type": "citations_delta", "citation": each} for each in said.get("citations", ())]
+            pieces += [{"type": "text_delta", "text": piece} for piece in (said["text"][:half], said["text"][half:])]
+        case _:
+            pass  # It begins whole.
     deltas = (event("content_block_delta", index=index, delta=piece) for piece in pieces)
     begun = event("content_block_start", index=index, content_block=first)
     return begun + b"".join(deltas) + event("content_block_stop", index=index)

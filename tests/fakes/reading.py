@@ -59,6 +59,8 @@ def add(block: dict[str, Any], delta: dict[str, Any], pieces: list[str]) -> None
             block["thinking"] += delta["thinking"]
         case "signature_delta":
             block["signature"] = delta["signature"]
+        case "citations_delta":
+            block["citations"].append(delta["citation"])
         case other:
             assert other == "input_json_delta"
             pieces.append(delta["partial_json"])

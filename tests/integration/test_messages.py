@@ -173,6 +173,13 @@ class TestEitherWay:
         assert told(answer)["usage"]["service_tier"] == answer.headers["x-gateway-service-tier"] == "priority"
         assert sent(at)[1]["service_tier"] == {"native": "auto", "chat": "priority"}[name]
 
+    @both_forms
+    @by_both
+    async def test_the_system_speaks_within_the_conversation(self, name: str, streamed_too: bool, at: Scene) -> None:
+        said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief"}]
+        assert told(await ask(at, name, stream=streamed_too, messages=said))["content"] == [HELLO]
+        assert sent(at)[1]["messages"] == said
+
     @by_both
     async def test_an_alias_and_a_list_of_models_are_heard(self, name: str, at: Scene) -> None:
         answer = await ask(at, ..., models=["by-alias", "chat"][:: 1 if name == "native" else -1], fail_fast=True)  # type: ignore[arg-type]
@@ -200,6 +207,37 @@ class TestPassedThrough:
         assert (request.header("anthropic-beta"), request.header("anthropic-version")) == (None, "2023-06-01")
         assert answer.headers["x-gateway-dropped-params"] == "api_base"
         assert answer.headers["x-gateway-adjusted-params"] == "max_tokens=4096"
+
+    async def test_betas_leave_by_name_where_the_provider_allows_them(self, at: Scene) -> None:
+        names = "claude-code-20250219, context-management-2025-06-27,oauth-2025-04-20", "interleaved-thinking-2025-05-14, x y"
+        body = {
+            "model": "native",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "a"}],
+            "context_management": {"edits": []},
+        }
+        headers = [("anthropic-beta", value) for value in names]
+        answer = await at.run.client.post(f"{ROUTE}?beta=true", json={**body, "mcp_servers": []}, headers=headers)
+        assert answer.status_code == 200, answer.text
+        request, found = sent(at)
+        assert [value for name, value in request.headers if name.lower() == "anthropic-beta"] == [
+            "claude-code-20250219,context-management-2025-06-27,interleaved-thinking-2025-05-14"
+        ]
+        assert (found["context_management"], "mcp_servers" in found) == ({"edits": []}, False)
+        assert answer.headers["x-gateway-dropped-params"] == "mcp_servers"
+
+    @pytest.mark.parametrize(("name", "path"), [("chat", ROUTE), ("native", "/v1/chat/completions")])
+    async def test_chat_has_no_betas(self, name: str, path: str, at: Scene) -> None:
+        body = {
+            "model": name,
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "a"}],
+            "context_management": {"edits": []},
+        }
+        answer = await at.run.client.post(path, json=body, headers={"anthropic-beta": "context-management-2025-06-27"})
+        request, found = sent(at)
+        assert (answer.status_code, request.header("anthropic-beta"), "context_management" in found) == (200, None, False)
+        assert answer.headers["x-gateway-dropped-params"] == "context_management"
 
     async def test_an_answer_keeps_its_bytes_but_for_the_model_and_the_usage(self, at: Scene) -> None:
         given = (
@@ -303,6 +341,7 @@ class TestThroughChat:
         ("fields", "named"),
         [
             ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools"),
+            ({"tools": [TOOL], "tool_choice": {"type": "of_another_day"}}, "tool_choice"),
             ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "{"}]}, "messages.1.role"),
             (
                 {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "file_id": "f"}}]}]},
@@ -537,6 +576,11 @@ class TestCounting:
         assert (line["route"], line["outcome"], line["status"]) == (self.COUNT, "ok", 200)
         assert len(await at.run.rows()) == rows
         assert await at.run.leases() == 0
+
+    async def test_the_system_counts_too(self, at: Scene) -> None:
+        said = [{"role": "user", "content": "hi"}, {"role": "system", "content": "Be brief"}]
+        answer = await at.ask(path=self.COUNT, model="untaught", max_tokens=..., messages=said)
+        assert answer.json() == {"input_tokens": -(-len(msgspec.json.encode(said)) // 3) + 8}
 
     async def test_it_takes_nothing_of_a_limit(self, at: Scene) -> None:
         for _ in range(3):

@@ -31,7 +31,8 @@ class Quirks(Section, frozen=True, kw_only=True):
     `fail_fast` sends that field along while another candidate remains; `stream_options` false: it refuses the field;
     `max_tokens_field` is its name for the output bound; `embeddings_base64`: it knows `encoding_format`, and may be
     asked for vectors as base64; `adaptive_thinking`: its models choose how many tokens they think, and take an effort where
-    others take a budget; `finish_chunk_usage`: its streams tell their usage on the chunk that ends them, and none behind;
+    others take a budget; `reasoning_back` is the member in which it wants back what its answers thought, of conversations that
+    came as Messages; `finish_chunk_usage`: its streams tell their usage on the chunk that ends them, and none behind;
     `text_offset` is whose way of counting completions follow that it serves through chat.
     """
 
@@ -42,6 +43,7 @@ class Quirks(Section, frozen=True, kw_only=True):
     embeddings_base64: bool = False
     adaptive_thinking: bool = False
     reasoning_outside: bool = False
+    reasoning_back: Literal["reasoning_content", "reasoning"] | None = None
     finish_chunk_usage: bool = False
     text_offset: Literal["openai", "vllm"] = "openai"
 
@@ -53,8 +55,9 @@ class Provider(Section, frozen=True, kw_only=True):
     what is not listed is not sent. `endpoints` is what it serves natively. `api_key` absent sends no credential; `api_keys` are
     several, of which a request takes any. `proxy` needs `transport: httpx`. `allow_store` lets a client's `store` through.
     `tier_echo` is what an answer means that names no tier: that it had the one that was sent, or (`when_applied`) default where
-    that is lower. `api_version` is that of Azure's classic endpoint. `lacks` are fields of a body that it
-    refuses.
+    that is lower. `betas` are patterns of the betas of Messages that clients may ask for there by their header
+    `anthropic-beta`, absent the usual ones. `api_version` is that of Azure's classic endpoint. `lacks` are fields of a body
+    that it refuses.
     """
 
     preset: PresetName | None = None
@@ -72,6 +75,7 @@ class Provider(Section, frozen=True, kw_only=True):
     on_disconnect: Literal["cancel", "drain"] = "cancel"
     transport: Literal["http1", "httpx"] = "http1"
     headers: dict[str, Secret] = {}
+    betas: tuple[Text, ...] | None = None
     ca_file: str | None = None
     proxy: Secret | None = None
     tier_echo: Literal["always", "when_applied"] = "always"

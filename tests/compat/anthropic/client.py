@@ -113,6 +113,32 @@ class Scenarios:
         tools = self._calling["tools"]
         answered(self._messages.create(**SHORT | {"messages": [*SHORT["messages"], *said], "tools": tools}))
 
+    def tools_returned(self) -> None:
+        called = self._messages.create(**self._calling)
+        results = [
+            {"type": "tool_result", "tool_use_id": block.id, "content": "none", "is_error": True}
+            for block in called.content
+            if block.type == "tool_use"
+        ]
+        said = [{"role": "assistant", "content": called.content}, {"role": "user", "content": results}]
+        messages = [*SHORT["messages"], *said]
+        answered(self._messages.create(**SHORT | {"messages": messages, "tools": self._calling["tools"]}))
+
+    def system_within(self) -> None:
+        said = [*SHORT["messages"], {"role": "system", "content": SYSTEM}]
+        for model in (TEXT, NATIVE):
+            message = self._messages.create(**SHORT | {"messages": said, "model": model})
+            same("role", (message.role, message.model), ("assistant", model))
+
+    def betas(self) -> None:
+        editing: Any = {"context_management": {"edits": []}, "betas": ["context-management-2025-06-27"]}
+        for model in (TEXT, NATIVE):
+            message = self._beta.create(**SHORT | {"model": model} | editing)
+            same("role", (message.role, message.model), ("assistant", model))
+
+    def thinking_of_another_day(self) -> None:
+        answered(self._messages.create(**SHORT | {"thinking": {"type": "between_tools"}}))
+
     def wrong_key(self) -> None:
         wrong = self._as("sk-wrong-0123456789")
         error = raised(anthropic.AuthenticationError, lambda: wrong.create(**SHORT))
@@ -156,6 +182,10 @@ class Scenarios:
     def _as(self, secret: str) -> Any:
         """Return a client that hides no failure behind a second try."""
         return anthropic.Anthropic(base_url=self._told.url, api_key=secret, max_retries=0).messages
+
+    @property
+    def _beta(self) -> Any:
+        return anthropic.Anthropic(base_url=self._told.url, api_key=self._told.secret, max_retries=0).beta.messages
 
     def _async(self) -> Any:
         return anthropic.AsyncAnthropic(base_url=self._told.url, api_key=self._told.secret, max_retries=0)

@@ -137,6 +137,7 @@ QUIRKS = st.fixed_dictionaries(
         "embeddings_base64": st.booleans(),
         "continuous_usage": st.booleans(),
         "reasoning_outside": st.booleans(),
+        "reasoning_back": st.sampled_from([None, "reasoning_content", "reasoning"]),
         "text_offset": st.sampled_from(["openai", "vllm"]),
     },
 )

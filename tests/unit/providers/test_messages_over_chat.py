@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.errors import InvalidJson
+from gateway.errors import InvalidJson, UnsupportedParameter
 from gateway.faults import Failed, Fault, FieldError
 from gateway.policy.catalogue import Quirks
 from gateway.providers.protocol import Answer
@@ -38,6 +38,19 @@ class TestTheConversation:
             {"role": "user", "content": "c"},
         ]
 
+    def test_the_system_speaks_in_its_place(self) -> None:
+        said = [*turns("a", "b", "c"), {"role": "system", "content": [text("d"), text("e")]}, {"role": "system"}]
+        found = sent(messages=said, system="s")["messages"]
+        assert [each["role"] for each in found] == ["system", "user", "assistant", "user", "system"]
+        assert found[-1]["content"] == "d\n\ne"
+
+    def test_what_the_system_says_for_one_turn_is_over_with_it(self) -> None:
+        passing = {"role": "system", "content": "b", "clear_at": "next_user_message"}
+        said = [*turns("a"), passing, *turns("c", "d")[::-1], {**passing, "content": "e"}, {**passing, "content": "f"}]
+        assert [each["content"] for each in sent(messages=said)["messages"]] == ["a", "d", "c", "e", "f"]
+        kept = [*turns("a"), {**passing, "clear_at": "never"}, *turns("c")]
+        assert [each["content"] for each in sent(messages=kept)["messages"]] == ["a", "b", "c"]
+
     def test_several_texts(self) -> None:
         found = sent(messages=turns([text("a"), text("b")], [text("c"), text("d")], "e"), system=[text("s"), text("t")])[
             "messages"
@@ -55,9 +68,26 @@ class TestTheConversation:
         function = {"name": "f", "arguments": '{"a":1}'}
         assert found[1:] == [
             {"role": "assistant", "content": None, "tool_calls": [{"id": "t1", "type": "function", "function": function}]},
-            {"role": "tool", "tool_call_id": "t1", "content": "x\ny"},
+            {"role": "tool", "tool_call_id": "t1", "content": "Error: x\ny"},
             {"role": "user", "content": "and?"},
         ]
+
+    @pytest.mark.parametrize(
+        ("result", "told"),
+        [
+            ({"content": "no such file", "is_error": True}, "Error: no such file"),
+            ({"content": [text("no such"), text("file")], "is_error": True}, "Error: no such\nfile"),
+            ({"content": "error: no such file", "is_error": True}, "error: no such file"),
+            ({"content": "", "is_error": True}, "Error"),
+            ({"is_error": True}, "Error"),
+            ({"content": "done", "is_error": False}, "done"),
+            ({"content": "done", "is_error": None}, "done"),
+            ({}, ""),
+        ],
+    )
+    def test_a_tool_that_failed_says_so(self, result: dict[str, Any], told: str) -> None:
+        said = turns("a", [{"type": "tool_use", "id": "t", "name": "f"}], [{"type": "tool_result", "tool_use_id": "t", **result}])
+        assert sent(messages=said)["messages"][-1]["content"] == told
 
     def test_images_that_a_tool_gave_are_shown_by_the_user(self) -> None:
         image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
@@ -81,6 +111,18 @@ class TestTheConversation:
         thought = {"type": "thinking", "thinking": "Hm", "signature": "s"}
         found = sent(messages=turns("a", [thought, text("b")], "c", [thought], "d"))["messages"]
         assert [each["content"] for each in found] == ["a", "b", "c", "d"]
+
+    @pytest.mark.parametrize("member", ["reasoning_content", "reasoning"])
+    def test_thoughts_go_back_to_who_wants_them(self, member: str) -> None:
+        thought = {"type": "thinking", "thinking": "Hm", "signature": ""}
+        call = {"type": "tool_use", "id": "t", "name": "f"}
+        done = {"type": "tool_result", "tool_use_id": "t", "content": "done"}
+        said = turns("a", [thought, thought, text("b"), call], [done], [call], [done], [thought, text("c")], "d", [thought], "e")
+        at = replace(CHAT, quirks=Quirks(reasoning_back=member))
+        found = [each for each in sent(at, messages=said)["messages"] if each["role"] == "assistant"]
+        assert [(each["content"], each[member]) for each in found] == [("b", "HmHm"), (None, ""), ("c", "Hm")]
+        assert not any(member in each for each in sent(messages=said)["messages"])
+        assert called(asked(messages=said)).dropped == ()
 
 
 class TestTheOtherFields:
@@ -113,15 +155,42 @@ class TestTheOtherFields:
         assert (found["tools"], found["tool_choice"]) == ([{"type": "function", "function": function}], there)
         assert "parallel_tool_calls" not in found
 
+    @pytest.mark.parametrize(
+        ("schema", "strict", "held"),
+        [
+            ({"type": "object", "properties": {}, "additionalProperties": False}, True, True),
+            ({"type": "object", "properties": {}, "additionalProperties": False}, False, False),
+            ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, True, None),
+        ],
+    )
+    def test_a_tool_is_strict_where_it_can_be(self, schema: dict[str, Any], strict: bool, held: bool | None) -> None:
+        [tool] = sent(tools=[{"name": "f", "input_schema": schema, "strict": strict}])["tools"]
+        assert tool["function"].get("strict") is held
+
     def test_one_call_at_a_time(self) -> None:
         assert sent(tools=[TOOL], tool_choice={"type": "auto", "disable_parallel_tool_use": True})["parallel_tool_calls"] is False
 
     def test_no_choice_without_tools(self) -> None:
         assert "tool_choice" not in sent(tool_choice={"type": "auto"})
 
-    def test_a_format(self) -> None:
-        found = sent(output_config={"format": {"type": "json_schema", "schema": {"type": "object"}}})
-        assert found["response_format"]["json_schema"] == {"name": "answer", "schema": {"type": "object"}, "strict": True}
+    @pytest.mark.parametrize(
+        ("schema", "held"),
+        [
+            ({"type": "object", "properties": {}, "additionalProperties": False}, {"strict": True}),
+            ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, {}),
+            ({"type": "object"}, {}),
+        ],
+    )
+    def test_a_format_is_strict_where_it_can_be(self, schema: dict[str, Any], held: dict[str, bool]) -> None:
+        found = sent(output_config={"format": {"type": "json_schema", "schema": schema}})
+        assert found["response_format"]["json_schema"] == {"name": "answer", "schema": schema, **held}
+
+    def test_a_user_whose_name_is_too_long_is_told_by_its_hash(self) -> None:
+        names = ["u" * 64, "u" * 65, "v" * 65, "v" * 65]
+        found = [sent(metadata={"user_id": name})["user"] for name in names]
+        assert [len(name) for name in found] == [64] * 4
+        assert found[0] == names[0]
+        assert (len({*found}), found[2]) == (3, found[3])
 
     @pytest.mark.parametrize(
         ("fields", "effort", "dropped"),
@@ -133,6 +202,7 @@ class TestTheOtherFields:
             ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}}, "max", ()),
             ({"output_config": {"effort": "low"}}, "low", ()),
             ({"thinking": {"type": "adaptive"}}, None, ("thinking",)),
+            ({"thinking": {"type": "between_tools"}}, None, ("thinking",)),
             ({"thinking": {"type": "disabled"}}, None, ()),
         ],
     )
@@ -140,6 +210,18 @@ class TestTheOtherFields:
         call = called(asked(**fields))
         assert msgspec.json.decode(call.body).get("reasoning_effort") == effort
         assert call.dropped == dropped
+
+    @pytest.mark.parametrize(
+        ("fields", "named"),
+        [
+            ({"tools": [TOOL], "tool_choice": {"type": "of_another_day"}}, "tool_choice"),
+            ({"output_config": {"format": {"type": "of_another_day"}}}, "output_config"),
+        ],
+    )
+    def test_words_that_chat_has_not_are_refused_by_name(self, fields: dict[str, Any], named: str) -> None:
+        with pytest.raises(UnsupportedParameter) as refused:
+            sent(**fields)
+        assert refused.value.param == named
 
     def test_what_chat_has_not_is_told(self) -> None:
         call = called(asked(container="c", top_k=1, mcp_servers=[]), replace(CHAT, forward_unknown_fields=False))
@@ -194,6 +276,12 @@ class TestAWholeAnswer:
     )
     def test_why_it_ended(self, finish: str | None, reason: str) -> None:
         assert message(chat(says("a", finish)))["stop_reason"] == reason
+
+    def test_a_refusal_is_one_whatever_it_ended_with(self) -> None:
+        for finish in ("stop", None):
+            found = message(chat(says(None, finish, refusal="I cannot")))
+            assert (found["content"], found["stop_reason"]) == ([text("I cannot")], "refusal")
+        assert message(chat(says(None, "length", refusal="I")))["stop_reason"] == "max_tokens"
 
     def test_the_sequence_that_ended_it(self) -> None:
         choice = {**says("a"), "stop_reason": "END"}
@@ -319,10 +407,26 @@ class TestAStream:
         told = joined(play([call(0, "{}", name="f"), ends("tool_calls"), DONE]).out)
         assert told["content"][0]["id"] == "toolu_ours_0"
 
+    @pytest.mark.parametrize("late", [False, True])
+    def test_an_id_is_sound_and_carries_what_comes_with_its_call(self, late: bool) -> None:
+        extra: dict[str, Any] = {"extra_content": {"google": {"thought_signature": "sig"}}}
+        named: dict[str, Any] = {"name": "f", **extra}
+        first = call(0, id="functions.f:0", **({} if late else named))
+        more = call(0, "{}", **(named if late else {}))
+        told = joined(play([first + more + call(1, "{}", id="call_2", name="f") + ends("tool_calls") + DONE]).out)
+        whole = {"id": "functions.f:0", "function": {"name": "f", "arguments": "{}"}, **extra}
+        assert told["content"][0] == message(chat(says(None, "tool_calls", tool_calls=[whole])))["content"][0]
+        assert told["content"][1]["id"] == "call_2"
+
     def test_the_sequence_that_ended_it(self) -> None:
         end = chunk([{"index": 0, "delta": {}, "finish_reason": "stop", "stop_reason": "END"}])
         told = joined(play([piece("a"), end, DONE], stop_sequences=["END"]).out)
         assert (told["stop_reason"], told["stop_sequence"]) == ("stop_sequence", "END")
+
+    def test_a_refusal_is_one_whatever_it_ended_with(self) -> None:
+        refused = b"".join(chunk([{"index": 0, "delta": {"refusal": each}}]) for each in ("I can", "not"))
+        told = joined(play([refused + ends() + DONE]).out)
+        assert (told["content"], told["stop_reason"]) == ([text("I cannot")], "refusal")
 
     def test_an_empty_answer_is_one(self) -> None:
         told = joined(play([role() + ends() + DONE]).out)

@@ -59,6 +59,21 @@ class TestTheCall:
         kept = [turns[0], {"role": "assistant", "content": [theirs, text("b")]}, turns[2], turns[4]]
         assert sent(CLAUDE, messages=turns)["messages"] == kept
 
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"thinking": {"type": "between_tools"}},
+            {"tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "of_another_day", "tools": ["f"]}},
+            {"output_config": {"format": {"type": "of_another_day"}}},
+        ],
+    )
+    def test_words_of_another_day_are_the_providers_to_judge(self, fields: dict[str, object]) -> None:
+        assert sent(CLAUDE, **fields).items() > fields.items()
+
+    def test_the_system_speaks_within(self) -> None:
+        turns = [{"role": "user", "content": "a"}, {"role": "system", "content": [], "output_config": {"effort": "low"}}]
+        assert sent(CLAUDE, messages=turns)["messages"] == turns
+
     def test_a_stream_is_asked_for_as_one(self) -> None:
         accepts = [dict(called(asked(stream=form), CLAUDE).headers)[b"accept"] for form in (False, True)]
         assert accepts == [b"application/json", b"text/event-stream"]

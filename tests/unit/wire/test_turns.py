@@ -36,6 +36,18 @@ class TestWhatIsRead:
         assert said(image).files == 1
         assert said(image).text_bytes < 200
 
+    def test_what_an_id_carries_is_not_counted(self) -> None:
+        def size(call_id: str) -> tuple[int, int]:
+            call = {"type": "tool_use", "id": call_id, "name": "f", "input": {}}
+            result = {"type": "tool_result", "tool_use_id": call_id, "content": call_id}
+            found = said(call, result)
+            return found.tokens, found.text_bytes
+
+        carried = "__x0123abcd_" + "e30" * 1_000
+        (plain_tokens, plain_bytes), (tokens, text_bytes) = size("call_1"), size("call_1" + carried)
+        assert text_bytes - plain_bytes == len(carried)
+        assert tokens - plain_tokens <= len(carried) // 3 + 1
+
     def test_what_the_gateway_obeys_beside_it(self) -> None:
         found = messages(model=ABSENT, models=["a", "b"], fail_fast=True, service_tier="standard_only", stream=True)
         assert (found.models, found.fail_fast, found.service_tier, found.stream) == (("a", "b"), True, "standard_only", True)
@@ -51,10 +63,13 @@ class TestWhatIsAmiss:
             ({"messages": ABSENT}, ("body", "messages")),
             ({"messages": []}, ("body", "messages")),
             ({"messages": [{"role": "assistant", "content": "hi"}]}, ("body", "messages", 0, "role")),
+            ({"messages": [{"role": "system", "content": "hi"}]}, ("body", "messages", 0, "role")),
+            ({"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]}, ("body", "messages", 1, "role")),
             (
-                {"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]},
-                ("body", "messages", 1, "role"),
+                {"messages": [{"role": "user", "content": "a"}, {"role": "system", "content": 5}]},
+                ("body", "messages", 1, "content"),
             ),
+            ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant"}]}, ("body", "messages", 1, "content")),
             ({"messages": [{"role": "user"}]}, ("body", "messages", 0, "content")),
             ({"messages": [{"role": "user", "content": 5}]}, ("body", "messages", 0, "content")),
             ({"messages": [{"role": "user", "content": [{"text": "a"}]}]}, ("body", "messages", 0, "content", 0, "type")),
@@ -62,8 +77,12 @@ class TestWhatIsAmiss:
             ({"system": [{"type": "image"}]}, ("body", "system")),
             ({"temperature": 1.5}, ("body", "temperature")),
             ({"stop_sequences": [""]}, ("body", "stop_sequences", 0)),
-            ({"tool_choice": {"type": "required"}}, ("body", "tool_choice", "type")),
-            ({"thinking": {"type": "on"}}, ("body", "thinking", "type")),
+            ({"tool_choice": {"type": 5}}, ("body", "tool_choice", "type")),
+            ({"tool_choice": {"disable_parallel_tool_use": 1}}, ("body", "tool_choice", "disable_parallel_tool_use")),
+            ({"thinking": {"type": 5}}, ("body", "thinking", "type")),
+            ({"thinking": {"type": "enabled", "budget_tokens": 0}}, ("body", "thinking", "budget_tokens")),
+            ({"thinking": {"type": "enabled", "budget_tokens": "many"}}, ("body", "thinking", "budget_tokens")),
+            ({"thinking": "between_tools"}, ("body", "thinking")),
             ({"metadata": {"user_id": 5}}, ("body", "metadata", "user_id")),
         ],
     )
@@ -74,12 +93,26 @@ class TestWhatIsAmiss:
 
     def test_all_turns_are_looked_at(self) -> None:
         with pytest.raises(Unprocessable) as refused:
-            messages(messages=[{"role": "user"}, {"content": "a"}, 7])
+            messages(messages=[{"role": "user"}, {"content": "a"}, 7, {"role": "tool", "content": "a"}])
         assert locs(refused.value) == [
             ("body", "messages", 0, "content"),
             ("body", "messages", 1, "role"),
             ("body", "messages", 2),
+            ("body", "messages", 3, "role"),
         ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"thinking": {"type": "between_tools"}},
+        {"thinking": {"type": "of_another_day", "budget_tokens": "many"}},
+        {"tool_choice": {"type": "of_another_day", "tools": ["f"]}},
+        {"output_config": {"effort": "of_another_day", "format": {"type": "of_another_day"}}},
+    ],
+)
+def test_words_that_are_the_providers_to_judge_are_taken(fields: dict[str, object]) -> None:
+    assert messages(**fields).fields.keys() > fields.keys()
 
 
 class TestWhatChatHasNoWordsFor:
@@ -112,6 +145,21 @@ class TestWhatChatHasNoWordsFor:
     )
     def test_the_first_is_named(self, block: object) -> None:
         assert said({"type": "text", "text": "a"}, block, block).beyond_chat == "messages.0.content.1"
+
+    @pytest.mark.parametrize(
+        ("turn", "named"),
+        [
+            ({"content": "b"}, None),
+            ({"content": [{"type": "text", "text": "b"}]}, None),
+            ({"output_config": {"effort": "low"}}, None),
+            ({"content": [{"type": "text", "text": "b"}, {"type": "tool_removal"}]}, "messages.1.content.1"),
+            ({"content": [{"type": "tool_use"}]}, "messages.1.content.0"),
+        ],
+    )
+    def test_the_system_says_words(self, turn: dict[str, object], named: str | None) -> None:
+        found = messages(messages=[{"role": "user", "content": "a"}, {"role": "system", **turn}]).fields["messages"]
+        assert isinstance(found, Prompt)
+        assert found.beyond_chat == named
 
     def test_an_answer_that_was_begun_is_beyond_it(self) -> None:
         found = messages(messages=[{"role": "user", "content": "a"}, {"role": "assistant", "content": "{"}]).fields["messages"]
