@@ -52,7 +52,7 @@ async def test_the_script_sees_what_the_specification_sees(connection: Connectio
         clock = Clock()
         looking = Looking(seed, connection, Admission(connection, clock=clock, breaker=BREAKER), clock, Tally())
         await looking.run(OPERATIONS)
-        assert looking.used > OPERATIONS // 10
+        assert looking.used > OPERATIONS // 12
         assert looking.grown > OPERATIONS // 100
         assert min(looking.seen.values()) > 0
         assert await ask(connection, "HGETALL", PREFIX + "faults") == []

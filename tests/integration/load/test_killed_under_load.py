@@ -102,14 +102,15 @@ async def kill_a_worker(gateway: Served) -> None:
 
 
 async def all_settled(state_dir: Path) -> None:
-    """Wait until no lease is left and the ledger has everything."""
+    """Wait until no lease is left and the ledger has everything, what the dead have written down for others to tell included."""
     prefix = cell_prefix("tg", "c0")
     redis = open_client(locator(f"unix://{(state_dir / 'valkey.lock').read_text()}"), timeout_s=5.0)
 
     async def done() -> bool:
-        return not await redis.zcard(f"{prefix}leases") and not await redis.xlen(f"{prefix}ledger")
+        spooled = any(path.stat().st_size for path in (state_dir / "spool").glob("*.ndjson"))
+        return not spooled and not await redis.zcard(f"{prefix}leases") and not await redis.xlen(f"{prefix}ledger")
 
-    await until(done, within_s=20.0)
+    await until(done, within_s=30.0)
     await redis.aclose()
 
 
