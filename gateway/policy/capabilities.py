@@ -168,12 +168,22 @@ def unsaid_in_chat(request: InferenceRequest) -> str | None:
 
 
 def _unsaid_of_messages(fields: Mapping[str, object]) -> str | None:
-    """Return what of the conversation chat has no words for, or `tools` where one is the provider's own."""
-    asked, tools = fields.get("messages"), fields.get("tools")
+    """Return what of the conversation chat has no words for, `tools` where one is the provider's own, or another day's word."""
+    asked, tools, choice = fields.get("messages"), fields.get("tools"), fields.get("tool_choice")
     if isinstance(asked, Prompt) and asked.beyond_chat is not None:
         return asked.beyond_chat
     offered = tools if isinstance(tools, list) else []
-    return "tools" if any(tool.get("type", "custom") != "custom" for tool in offered) else None
+    if any(tool.get("type", "custom") != "custom" for tool in offered):
+        return "tools"
+    if offered and isinstance(choice, dict) and choice.get("type", "auto") not in TOOL_CHOICES:
+        return "tool_choice"
+    config = fields.get("output_config")
+    wanted = config.get("format") if isinstance(config, dict) else None
+    return "output_config" if isinstance(wanted, dict) and wanted.get("type") != "json_schema" else None
+
+
+TOOL_CHOICES = ("auto", "any", "tool", "none")
+"""Those of Messages that chat has a word for."""
 
 
 def _unsaid_of_completions(request: InferenceRequest) -> str | None:

@@ -10,7 +10,6 @@ from hashlib import sha256
 
 import msgspec
 
-from gateway.errors import UnsupportedParameter
 from gateway.providers.messages_turns import Listener, chat_messages
 from gateway.providers.strictness import is_strict
 from gateway.wire.request import InferenceRequest
@@ -49,8 +48,7 @@ class Chat(msgspec.Struct, frozen=True):
 def chat_body(request: InferenceRequest, listener: Listener) -> Chat:
     """Return a request as chat.
 
-    Raises `UnsupportedParameter` for words that chat has not, and for what only looked like JSON `msgspec.DecodeError` and
-    `RecursionError`.
+    Chat has words for it, by its plan. Raises `msgspec.DecodeError` and `RecursionError` for what only looked like JSON.
     """
     fields = request.fields
     effort = _effort(request)
@@ -81,8 +79,6 @@ def _tools(request: InferenceRequest) -> dict[str, object]:
     if isinstance(choice, dict) and choice.get("type") == "tool":
         found["tool_choice"] = {"type": "function", "function": {"name": choice.get("name")}}
     elif isinstance(choice, dict) and "type" in choice:
-        if choice["type"] not in CHOICES:
-            raise _unsaid("tool_choice")
         found["tool_choice"] = CHOICES[choice["type"]]
     if isinstance(choice, dict) and choice.get("disable_parallel_tool_use") and choice.get("type") != "none":
         found["parallel_tool_calls"] = False
@@ -124,16 +120,9 @@ def _format(request: InferenceRequest) -> object:
     wanted = config.get("format") if isinstance(config, dict) else None
     if not isinstance(wanted, dict):
         return None
-    if wanted.get("type") != "json_schema":
-        raise _unsaid("output_config")
     schema = wanted.get("schema")
     held = {"strict": True} if is_strict(schema) else {}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **held}}
-
-
-def _unsaid(field: str) -> UnsupportedParameter:
-    text = f"The model is served through chat completions, which cannot take this '{field}'"
-    return UnsupportedParameter(text, param=field)
 
 
 def _user(metadata: object) -> object:

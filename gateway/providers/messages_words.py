@@ -13,6 +13,8 @@ from gateway.wire.usage import Usage
 
 REASONS: Mapping[str, str] = {
     "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model_length": "max_tokens",
     "tool_calls": "tool_use",
     "function_call": "tool_use",
     "content_filter": "refusal",

@@ -22,6 +22,7 @@ from gateway.wire.readers import (
 )
 
 MOST_MODELS = 4
+MOST_BUDGET_TOKENS = 10_000_000
 
 STOP_LIST = list_of(filled_text, 16)
 NAME_LIST = list_of(filled_text)
@@ -29,7 +30,7 @@ BIAS = number(-100, 100)
 FORMAT = one_of("text", "json_object", "json_schema", "regex")
 NAMED = object_of(name=text)
 KIND = object_of(type=text)
-BUDGET = object_of(budget_tokens=integer(1))
+BUDGET = object_of(budget_tokens=integer(1, MOST_BUDGET_TOKENS))
 
 
 def _read_stops(raw: bytes) -> tuple[str, ...]:

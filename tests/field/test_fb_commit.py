@@ -148,6 +148,7 @@ async def test_fb_02_content_and_an_error_however_they_are_cut(framing: str, wal
         response = await mode.ask(walk, models=["A", "B"])
         assert mode.text(response) == "Once"
         assert [("error" in each) for each in chunks(response)] == [False, True]
+        await walk.run.settled()  # faults in a row open the breaker: until the end of its probe is heard, others go elsewhere
     assert set(walk.models.asked) == {"A"}
 
 

@@ -84,6 +84,7 @@ async def test_fb_15_what_was_sent_is_not_sent_there_again(script: Script, mode:
     response = await mode.ask(walk, model="T")
     assert (mode.text(response), walk.models.asked) == ("Hello", ["T1", "T2"])
     walk.models.acts["T2"] = script
+    await walk.run.settled()
     response = await mode.ask(walk, model="T")
     assert response.status_code in (502, 504)
     assert walk.models.asked == ["T1", "T2"] * 2, response.headers["x-gateway-attempts"]

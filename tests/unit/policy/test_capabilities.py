@@ -151,6 +151,12 @@ def test_what_chat_cannot_say_goes_by_completions_alone(prompt: bytes, fields: b
         (b'{"role":"user","content":"x"}', b'"tools":[{"type":"bash_20250124","name":"bash"}]', "tools"),
         (b'{"role":"user","content":"x"},{"role":"assistant","content":"y"}', b'"stream":true', "messages.1.role"),
         (b'{"role":"user","content":[{"type":"search_result"}]}', b'"stream":true', "messages.0.content.0"),
+        (b'{"role":"user","content":"x"}', b'"tools":[{"name":"f"}],"tool_choice":{"type":"any"}', None),
+        (b'{"role":"user","content":"x"}', b'"tools":[{"name":"f"}],"tool_choice":{"type":"tool","name":"f"}', None),
+        (b'{"role":"user","content":"x"}', b'"tools":[{"name":"f"}],"tool_choice":{"type":"of_another_day"}', "tool_choice"),
+        (b'{"role":"user","content":"x"}', b'"tool_choice":{"type":"of_another_day"}', None),
+        (b'{"role":"user","content":"x"}', b'"output_config":{"effort":"low","format":{"type":"json_schema"}}', None),
+        (b'{"role":"user","content":"x"}', b'"output_config":{"format":{"type":"of_another_day"}}', "output_config"),
     ],
 )
 def test_messages_that_chat_cannot_say_go_by_themselves_alone(turns: bytes, fields: bytes, field: str | None) -> None:

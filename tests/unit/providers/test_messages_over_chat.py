@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gateway.errors import InvalidJson, UnsupportedParameter
+from gateway.errors import InvalidJson
 from gateway.faults import Failed, Fault, FieldError
 from gateway.policy.catalogue import Quirks
 from gateway.providers.protocol import Answer
@@ -211,18 +211,6 @@ class TestTheOtherFields:
         assert msgspec.json.decode(call.body).get("reasoning_effort") == effort
         assert call.dropped == dropped
 
-    @pytest.mark.parametrize(
-        ("fields", "named"),
-        [
-            ({"tools": [TOOL], "tool_choice": {"type": "of_another_day"}}, "tool_choice"),
-            ({"output_config": {"format": {"type": "of_another_day"}}}, "output_config"),
-        ],
-    )
-    def test_words_that_chat_has_not_are_refused_by_name(self, fields: dict[str, Any], named: str) -> None:
-        with pytest.raises(UnsupportedParameter) as refused:
-            sent(**fields)
-        assert refused.value.param == named
-
     def test_what_chat_has_not_is_told(self) -> None:
         call = called(asked(container="c", top_k=1, mcp_servers=[]), replace(CHAT, forward_unknown_fields=False))
         assert call.dropped == ("container", "mcp_servers", "top_k")
@@ -272,6 +260,8 @@ class TestAWholeAnswer:
             ("tool_calls", "tool_use"),
             ("content_filter", "refusal"),
             ("of_another_day", "end_turn"),
+            ("max_tokens", "max_tokens"),
+            ("model_length", "max_tokens"),
         ],
     )
     def test_why_it_ended(self, finish: str | None, reason: str) -> None:

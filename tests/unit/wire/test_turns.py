@@ -81,6 +81,7 @@ class TestWhatIsAmiss:
             ({"tool_choice": {"disable_parallel_tool_use": 1}}, ("body", "tool_choice", "disable_parallel_tool_use")),
             ({"thinking": {"type": 5}}, ("body", "thinking", "type")),
             ({"thinking": {"type": "enabled", "budget_tokens": 0}}, ("body", "thinking", "budget_tokens")),
+            ({"thinking": {"type": "enabled", "budget_tokens": 10**400}}, ("body", "thinking", "budget_tokens")),
             ({"thinking": {"type": "enabled", "budget_tokens": "many"}}, ("body", "thinking", "budget_tokens")),
             ({"thinking": "between_tools"}, ("body", "thinking")),
             ({"metadata": {"user_id": 5}}, ("body", "metadata", "user_id")),
