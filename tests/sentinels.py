@@ -27,7 +27,7 @@ sentinel failover-timeout {NAME} 3000
 PERIODS = ("INFO-PERIOD", 200, "PUBLISH-PERIOD", 200, "ASK-PERIOD", 200, "PING-PERIOD", 200)
 """Milliseconds between a sentinel's looks at the others; they are seconds by default."""
 
-WITHIN_S = 20.0
+WITHIN_S = 45.0
 
 
 class Watched:
