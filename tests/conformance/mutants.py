@@ -68,8 +68,8 @@ FAULTS = (
     Fault(
         "the first bad field alone",
         "gateway/wire/request.py",
-        "raise Unprocessable((*missing, *wrong))",
-        "raise Unprocessable((*missing, *wrong)[:1])",
+        "raise Unprocessable((*more, *wrong))",
+        "raise Unprocessable((*more, *wrong)[:1])",
         ("d30.all_bad_fields", "d30.missing_and_bad"),
     ),
     Fault(
