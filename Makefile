@@ -22,7 +22,7 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm chaos side-by-side rolling bench bench-admission bench-ledger bench-sse fuzz catalogue lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check dashboard-check vendor
+.PHONY: help setup run check fix test test-all unit sim conformance conformance-mutants compat openapi import-litellm chaos side-by-side rolling bench bench-admission bench-ledger bench-sse fuzz catalogue schema lock deploy-check image-steps pin-image prometheusrule dashboards dashboards-check dashboard-check vendor
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -183,6 +183,9 @@ vendor: $(VENV)/.dev ## Fetch the files of others that the dashboard has from np
 
 compat: $(VENV)/.dev $(if $(REAL_UPSTREAM),,$(CLIENTS:%=.venv-%/.made) .venv-llama/.made $(if $(shell command -v npm),$(NODE_CLIENTS:%=tests/compat/%/node_modules/.made))) ## Others' clients through the gateway to a real llama.cpp, and its answers byte for byte (REAL_UPSTREAM=URL: another server's, the clients left out)
 	@$(BIN)/python -m tests.compat $(REAL_UPSTREAM)
+
+schema: $(VENV)/.runtime ## Write config/gateway.schema.json anew, from the structs and the registries
+	@$(BIN)/tiergate schema > config/gateway.schema.json
 
 lock: $(UV) ## Pin the newest versions that pyproject.toml allows
 	$(PIN) pyproject.toml --group build -o requirements.lock
