@@ -105,7 +105,9 @@ class Http1(asyncio.Protocol):
             self._refuse(InvalidRequest("This is no valid HTTP/1.1 request"))
             return
         except httptools.HttpParserUpgrade:
-            pass  # CONNECT offers one by itself, and is answered like every other method that is not served
+            # CONNECT offers one by itself. It is answered like every other method, and what follows it is of no protocol.
+            if self._newest is not None:
+                self._newest.keep_alive = False
         if not self._receiving or self.transport.is_closing():
             return
         if self._receipt is None:

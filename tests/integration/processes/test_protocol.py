@@ -123,6 +123,15 @@ async def test_an_offer_of_another_protocol_is_passed_over() -> None:
             assert (await wire.answer()).body == body
 
 
+async def test_what_follows_a_request_for_a_tunnel_is_not_looked_at() -> None:
+    async with serving() as url, Wire(url) as wire, asyncio.timeout(5):
+        await wire.send(request("CONNECT", "/") + post(b"hidden", path="/"))
+        said = await wire.rest()
+        assert said.count(b"HTTP/1.1 ") == 1
+        assert b"connection: close" in said
+        assert b"hidden" not in said
+
+
 async def test_a_connection_is_kept_for_a_while_after_each_answer_and_no_longer() -> None:
     async with opened(echo, keep_alive_s=0.2) as (_, url), Wire(url) as wire, asyncio.timeout(5):
         loop = asyncio.get_running_loop()
