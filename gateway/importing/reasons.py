@@ -142,7 +142,7 @@ GENERAL: Mapping[str, str] = {
     "enable_jwt_auth": "put an authenticating proxy in front for now",
     "litellm_jwtauth": "put an authenticating proxy in front for now",
     "pass_through_endpoints": _ELSEWHERE,
-    "forward_client_headers_to_llm_api": "none of a client's headers travels",
+    "forward_client_headers_to_llm_api": "of a client's headers nothing travels but names of betas: see providers.*.betas",
     "ui_access_mode": _UI,
     "infer_model_from_keys": "models are named in the configuration",
     "key_management_system": "see ${file:…}: secrets may be files that a secret manager writes",
