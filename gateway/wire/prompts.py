@@ -66,10 +66,10 @@ def text_tokens(text_bytes: int, ratio_ppm: int = USUAL_RATIO_PPM) -> int:
     return -(-text_bytes * ratio_ppm // MILLION)
 
 
-def without_files(raw: bytes, inline: re.Pattern[bytes]) -> tuple[int, int]:
+def without_files(raw: bytes, inline: re.Pattern[bytes], remote: re.Pattern[bytes] = REMOTE_FILE) -> tuple[int, int]:
     """Return how many files stand in what is asked or are named there, and its length without those that stand in it."""
     found = [len(each) for each in inline.findall(raw)]
-    return len(found) + len(REMOTE_FILE.findall(raw)), len(raw) - sum(found)
+    return len(found) + len(remote.findall(raw)), len(raw) - sum(found)
 
 
 def _read_conversation(raw: bytes) -> Prompt:

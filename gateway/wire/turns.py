@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens
+from gateway.wire.prompts import TOKENS_PER_FILE, TOKENS_PER_MESSAGE, Prompt, text_tokens, without_files
 from gateway.wire.readers import Problem, Reader, Schema, Wrong, raw_list, text, wrong
 
 SOURCES: Mapping[str, tuple[str, ...]] = {"image": ("base64", "url"), "document": ("base64", "text")}
@@ -29,6 +29,8 @@ CARRIED = re.compile(
 )
 
 INLINE_FILE = re.compile(rb'"data"[ \t\n\r]*:[ \t\n\r]*"[A-Za-z0-9+/=]{64,}"')
+REMOTE_FILE = re.compile(rb'"type"[ \t\n\r]*:[ \t\n\r]*"url"')
+"""A source that the provider fetches: what a tool was called with may have an address of its own."""
 
 PLACE = re.compile(r" - at `\$(.*)`$")
 MISSING = re.compile(r"missing required field `(\w+)`")
@@ -91,12 +93,12 @@ def _read_turns(raw: bytes) -> Prompt:
         raise Wrong(*problems)
     if turns[0].role != "user":
         raise wrong("The first message should have the role user", "value_error", 0, "role")
-    inline = [len(found) for found in INLINE_FILE.findall(raw)] if b'"base64"' in raw else []
+    files, length = without_files(raw, INLINE_FILE, REMOTE_FILE) if b'"base64"' in raw or b'"url"' in raw else (0, len(raw))
     # No model is told what an id carries.
     carried = [len(found) for found in CARRIED.findall(raw)] if CARRIES.encode() in raw else []
-    length = len(raw) - sum(inline) - sum(carried)
-    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * len(turns) + TOKENS_PER_FILE * len(inline)
-    return Prompt(1, tokens, length, files=len(inline), beyond_chat=next(_beyond_chat(turns), None))
+    length -= sum(carried)
+    tokens = text_tokens(length) + TOKENS_PER_MESSAGE * len(turns) + TOKENS_PER_FILE * files
+    return Prompt(1, tokens, length, files=files, beyond_chat=next(_beyond_chat(turns), None))
 
 
 def _misfit(place: int, turn: Turn) -> Problem | None:

@@ -36,6 +36,12 @@ class TestWhatIsRead:
         assert said(image).files == 1
         assert said(image).text_bytes < 200
 
+    def test_a_file_that_is_fetched_is_one_and_an_address_that_a_tool_gets_is_none(self) -> None:
+        image = {"type": "image", "source": {"type": "url", "url": "https://a.example/1.png"}}
+        call = {"type": "tool_use", "id": "t", "name": "fetch", "input": {"url": "https://a.example/1.png"}}
+        assert (said(image).files, said(call).files) == (1, 0)
+        assert said(image).tokens > 1_000 > said(call).tokens
+
     def test_what_an_id_carries_is_not_counted(self) -> None:
         def size(call_id: str) -> tuple[int, int]:
             call = {"type": "tool_use", "id": call_id, "name": "f", "input": {}}
