@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from tests.fakes.http_server import HttpServer
 from tests.fakes.openai import Models
@@ -85,3 +86,15 @@ async def scene(models: Models, settings: Mapping[str, Any], valkey: Valkey, dir
         }
         async with running(whole, valkey, directory) as run:
             yield Scene(run, server, models)
+
+
+def sent(at: Scene) -> dict[str, Any]:
+    """Return the last body that a provider got."""
+    found: dict[str, Any] = msgspec.json.decode(at.server.requests[-1].body)
+    return found
+
+
+def refused(answer: httpx.Response) -> tuple[int, str, str]:
+    """Return how a request was refused: the status, the code and the field."""
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["param"]

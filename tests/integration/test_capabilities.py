@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx
 import msgspec
 import pytest
 import pytest_asyncio
 
 from tests.fakes.openai import Models, refuses
 from tests.integration.fallback.chain import FORGIVING, PRICE
-from tests.integration.scene import ASKED, Scene, scene
+from tests.integration.scene import ASKED, Scene, refused, scene, sent
 from tests.running import config
 from tests.valkey import Valkey
 
@@ -63,17 +62,6 @@ async def shared(valkey_server: Valkey, tmp_path_factory: pytest.TempPathFactory
 async def at(shared: Scene) -> AsyncIterator[Scene]:
     yield shared
     await shared.rest()
-
-
-def sent(at: Scene) -> dict[str, Any]:
-    """Return the last body that a provider got."""
-    found: dict[str, Any] = msgspec.json.decode(at.server.requests[-1].body)
-    return found
-
-
-def refused(answer: httpx.Response) -> tuple[int, str, str]:
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["param"]
 
 
 NEEDED: tuple[tuple[str, dict[str, Any]], ...] = (
